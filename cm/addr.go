@@ -71,7 +71,9 @@ func (id *ID) Bind(addr netip.AddrPort) error {
 // for a connection request, the request is dropped, and the peer sends it again. If
 // there is no room for a datagram lookup, the lookup is refused.
 //
-// The errors are ErrAddrInUse and ErrAddrNotAvailable, as those of Bind.
+// The errors are ErrAddrInUse and ErrAddrNotAvailable, as those of Bind. With
+// soft.Config.ListenOnAll, and on a device that can serve no address at all, the error wraps
+// ServedAddr.Err.
 func (id *ID) Listen(backlog int) error {
 	return id.do(callListen, func() error {
 		if backlog <= 0 {

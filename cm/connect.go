@@ -82,8 +82,8 @@ func (id *ID) Reject(privateData []byte) error {
 // room. The peer's error then matches verbs.ErrNoResources and ErrRefused. librdmacm can
 // not send this reason, so it sends RejectConsumer without private data.
 //
-// After the call the ID can only be closed. If the peer has gone, the error is
-// verbs.ErrPeerGone. With librdmacm it is EINVAL.
+// The active side can call it where it can call Reject. After the call the ID can only be
+// closed. If the peer has gone, the error is verbs.ErrPeerGone. With librdmacm it is EINVAL.
 func (id *ID) RejectNoResources() error {
 	return id.do(callReject, func() error { return id.t.Reject(RejectNoResources, nil) })
 }
@@ -99,8 +99,8 @@ func (id *ID) Establish() error {
 // Disconnect ends the connection, or answers the peer's disconnect request. It flushes
 // the queue pair of the ID. When the peer answers, the event Disconnected follows. If
 // the peer does not answer, the event comes after about 70 seconds. A second call has no
-// effect. Before Connect or Accept the error matches verbs.ErrState. Source:
-// rdma_disconnect(3).
+// effect, and a call after a failure only flushes the queue pair. On a listener, and before
+// Connect or Accept, the error matches verbs.ErrState. Source: rdma_disconnect(3).
 //
 // After the peer's disconnect request, the peer waits until this side calls Disconnect
 // or Close.

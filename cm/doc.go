@@ -3,8 +3,8 @@
 // events on a channel that has a descriptor.
 //
 // The package has no callbacks and works with any event loop. Its calls do not block,
-// except EventChannel.Wait and EventChannel.Expect. These two are for programs without
-// an event loop.
+// except EventChannel.Wait and EventChannel.Expect, which are for programs without an event
+// loop, and ListenAddr and DialAddr, which look up names.
 //
 // Every parameter is checked before the provider gets it. The error names the field, the
 // value and the limit.
@@ -71,8 +71,10 @@
 //
 // # Errors
 //
-// A failed call returns a *verbs.OpError, which names the operation and wraps the cause.
-// Some methods have causes of their own, which their comments name. The general causes:
+// A failed call returns a *verbs.OpError, which names the operation and wraps the cause. Use
+// errors.Is and errors.As to test for the cause. ListenAddr and DialAddr return errors of
+// package net instead. Some methods have causes of their own, which their comments name. The
+// general causes:
 //
 //   - verbs.ErrClosed: the ID or the channel is closed;
 //   - verbs.ErrState: the state of the ID does not allow the call;
@@ -114,5 +116,6 @@
 //
 // Any goroutine may call the methods, with one exception. The queue pair of an ID may
 // have a CQ with verbs.ProgressManual. Then only the goroutine that owns the CQ may call
-// the methods of the ID and of the ID's channel.
+// the methods of the ID and of the ID's channel, except EventChannel.FD. Event.Ack is for
+// any goroutine in any case.
 package cm

@@ -14,14 +14,17 @@ import (
 // Causes of errors, in addition to those of package verbs. Test for them with errors.Is.
 var (
 	// ErrRefused reports that the peer refused a connection or a datagram lookup, or that no
-	// process has the peer's UDP port. Every *RejectError matches it.
+	// process of the peer's host has the UDP port of the wire path (soft.Config.WirePort).
+	// Every *RejectError matches it.
 	ErrRefused = errors.New("connection refused")
-	// ErrTimedOut reports that the peer did not answer in time.
+	// ErrTimedOut reports that the peer did not answer in time. Unreachable has it, and so
+	// may AddrError, RouteError and Disconnected.
 	ErrTimedOut = errors.New("timed out")
-	// ErrStale reports that the peer does not know the connection any more, for example
-	// because it was restarted (IBTA vol. 1, 12.9.8.3.1).
+	// ErrStale reports that the peer does not know an established connection any more, for
+	// example because it was restarted (IBTA vol. 1, 12.9.8.3.1). It comes with Disconnected.
 	ErrStale = errors.New("stale connection: the peer does not have it any more")
-	// ErrNoRoute reports that no device can reach the address.
+	// ErrNoRoute reports that no device can reach the address. AddrError and RouteError may
+	// have it, and Bind returns it.
 	ErrNoRoute = errors.New("no route to the address")
 	// ErrAddrInUse reports that the address and port are in use (EADDRINUSE).
 	ErrAddrInUse = errors.New("address in use")
@@ -128,8 +131,9 @@ type RejectError struct {
 	// why.
 	Reason RejectReason
 	SIDR   SIDRStatus
-	// PrivateData is the private data that came with the refusal. It may be padded with
-	// zeros to MaxPrivateData: see Text. The slice belongs to the holder of the error.
+	// PrivateData is the private data that came with the refusal, a second copy of
+	// Event.Param.PrivateData. It may be padded with zeros to MaxPrivateData: see Text. The
+	// slice belongs to the holder of the error.
 	PrivateData []byte
 	// ByApplication is true if the peer's application refused, and false if the peer's
 	// host refused. Some transports do not know that. With them it is true if Reason is
@@ -161,7 +165,8 @@ func (e *RejectError) Error() string {
 func (e *RejectError) Text() string { return string(bytes.TrimRight(e.PrivateData, "\x00")) }
 
 // Is matches ErrRefused. With RejectNoResources or SIDRNoQP it also matches
-// verbs.ErrNoResources.
+// verbs.ErrNoResources. It matches neither ErrStale with RejectStale nor ErrTimedOut with
+// RejectTimeout: see Reason.
 func (e *RejectError) Is(target error) bool {
 	return target == ErrRefused ||
 		target == verbs.ErrNoResources && (e.Reason == RejectNoResources || e.SIDR == SIDRNoQP)
@@ -192,7 +197,7 @@ func cause(raw *TransportEvent, ps PortSpace) error {
 		e := rejectError(raw)
 		e.SIDR = SIDRStatus(raw.Status)
 		return e
-	case raw.Type == Unreachable && raw.Err == nil:
+	case raw.Type == Unreachable && (raw.Err == nil || raw.Status == statusTimedOut):
 		return fmt.Errorf("%w: the peer does not answer", ErrTimedOut)
 	case raw.Type == Unreachable:
 		return &unreachableError{raw.Err}

@@ -71,6 +71,17 @@ func TestUnreachableRefused(t *testing.T) {
 	}
 }
 
+// TestUnreachableTimedOut checks that a timeout is no refusal, even if the transport has an
+// error for it.
+func TestUnreachableTimedOut(t *testing.T) {
+	ev := failureEvent(t, cm.TCP, cm.StateConnecting, cm.TransportEvent{
+		Type: cm.Unreachable, Status: -110, Err: cm.ErrTimedOut,
+	})
+	require.ErrorIs(t, ev.Err, cm.ErrTimedOut)
+	require.NotErrorIs(t, ev.Err, cm.ErrRefused)
+	require.NoError(t, ev.Ack())
+}
+
 // TestUnreachable checks the errors of peers that do not answer, and of refused lookups.
 func TestUnreachable(t *testing.T) {
 	const silent = "timed out: the peer does not answer"

@@ -73,8 +73,9 @@ type Event struct {
 	// Listener is the listening ID for ConnectRequest. For other events it is nil.
 	Listener *ID
 
-	// Status is the number that rdma_cm would report. It is 0, a negated errno, a
-	// RejectReason, or the SIDRStatus of a refused lookup.
+	// Status is the number that rdma_cm would report: the RejectReason for Rejected, the
+	// SIDRStatus for Unreachable after a refused lookup, and for all others 0 or a negative
+	// number, mostly a negated errno.
 	Status int
 	// Err is nil unless something failed. It is a *RejectError for Rejected, and for
 	// Unreachable if the peer has refused a lookup. It matches ErrTimedOut if the peer does

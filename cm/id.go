@@ -16,7 +16,7 @@ import (
 // After Close:
 //
 //   - Close and CloseQP return nil.
-//   - PortSpace, Channel, UserData and State still work.
+//   - PortSpace, Channel, UserData, SetUserData and State still work.
 //   - Other getters return the zero value.
 //   - All other methods that return an error return verbs.ErrClosed.
 type ID struct {
@@ -126,7 +126,7 @@ func (id *ID) UserData() any {
 	return id.userData
 }
 
-// SetUserData stores a value of the caller with the ID, also after Close.
+// SetUserData stores a value of the caller with the ID.
 func (id *ID) SetUserData(v any) {
 	id.mu.Lock()
 	defer id.mu.Unlock()

@@ -7,9 +7,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// SetTOS sets the type of service of the ID's packets. Call it before ResolveRoute,
-// which uses the value. The error of a later call matches verbs.ErrState. Source:
-// rdma_set_option(3).
+// SetTOS sets the type of service of the ID's packets. Call it before ResolveRoute, which
+// uses the value. For this and the other options, the error of a later call matches
+// verbs.ErrState. Source: rdma_set_option(3).
 func (id *ID) SetTOS(tos uint8) error {
 	return id.setOption(callSetTOS, OptionTOS, int(tos))
 }
@@ -26,7 +26,8 @@ func (id *ID) SetReuseAddr(on bool) error {
 }
 
 // SetAFOnly decides what a listener on the IPv6 wildcard accepts: with true only IPv6
-// requests, with false IPv4 requests too. Call it before Listen. Source:
+// requests, with false IPv4 requests too. The default is false with the soft device, and
+// /proc/sys/net/ipv6/bindv6only with the kernel. Call SetAFOnly before Listen. Source:
 // rdma_set_option(3).
 //
 // If another ID has taken the port on IPv4, SetAFOnly(false) returns
@@ -40,10 +41,10 @@ func (id *ID) SetAFOnly(on bool) error {
 }
 
 // SetAckTimeout sets the local ACK timeout of the queue pair. The value is a code from 0
-// to 31, as for verbs.AckTimeout. Call SetAckTimeout before Connect or Accept. If it is
-// called before ResolveRoute, it also sets the time after which connection messages are
-// repeated. In the UDP port space the error is a *verbs.FeatureError. Source:
-// rdma_set_option(3).
+// to 31, as for verbs.AckTimeout; 0 means no timeout. The default depends on the path and on
+// the peer's device. Call SetAckTimeout before Connect or Accept. If it is called before
+// ResolveRoute, it also sets the time after which connection messages are repeated. In the
+// UDP port space the error is a *verbs.FeatureError. Source: rdma_set_option(3).
 func (id *ID) SetAckTimeout(code uint8) error {
 	return id.setOption(callSetAckTimeout, OptionAckTimeout, int(code))
 }

@@ -30,7 +30,8 @@ func (ps PortSpace) String() string {
 	return unknown("port space", uint64(ps))
 }
 
-// QPType returns the type of the queue pairs of the port space.
+// QPType returns the type of the queue pairs of the port space: UD for UDP, and RC for all
+// others.
 func (ps PortSpace) QPType() verbs.QPType {
 	if ps == UDP {
 		return verbs.QPTypeUD
@@ -57,12 +58,13 @@ type ConnParam struct {
 
 	// ResponderResources is how many READs and atomics of the peer this side serves at a
 	// time. The limit is DeviceAttr.MaxQPRdAtom. Zero means the limit, but in Accept not
-	// more than the number in the request. A negative number means none. TCP only.
+	// more than Event.Param.ResponderResources of the request, which the peer asks for. A
+	// negative number means none. TCP only.
 	ResponderResources int
 	// InitiatorDepth is how many READs and atomics this side can have outstanding. The
-	// limit is DeviceAttr.MaxQPInitRdAtom. In Accept, the InitiatorDepth of the request
-	// is a limit too. Zero means the lower limit, and a negative number means none. TCP
-	// only.
+	// limit is DeviceAttr.MaxQPInitRdAtom. In Accept, Event.Param.InitiatorDepth of the
+	// request is a limit too: it is what the peer serves. Zero means the lower limit, and
+	// a negative number means none. TCP only.
 	InitiatorDepth int
 	// FlowControl tells the peer that this side supports end-to-end flow control (IBTA
 	// vol. 1, 9.7.7.2). With flow control, a peer waits for a receive buffer instead of
@@ -164,8 +166,9 @@ func (m Message) String() string {
 
 // MaxPrivateData returns how many bytes of private data a message can carry. In the TCP
 // port space that is 56 for connect, 196 for accept, 148 for reject and 220 for disconnect.
-// In the UDP port space it is 180, 136, 136 and 0. Source: rdma_connect(3), rdma_accept(3),
-// rdma_reject(3); IBTA vol. 1, 12.6.10.
+// In the UDP port space it is 180, 136, 136 and 0. An unknown message has 0, and an unknown
+// port space counts as TCP. Source: rdma_connect(3), rdma_accept(3), rdma_reject(3); IBTA
+// vol. 1, 12.6.10.
 func MaxPrivateData(ps PortSpace, m Message) int {
 	limits := [...]int{MessageConnect: 56, MessageAccept: 196, MessageReject: 148, MessageDisconnect: 220}
 	if ps == UDP {

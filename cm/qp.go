@@ -34,8 +34,8 @@ func (id *ID) CreateQP(pd verbs.PD, attr *verbs.QPInitAttr) error {
 	})
 }
 
-// QP returns the queue pair of the ID, or nil if there is none. The queue pair belongs
-// to the ID until CloseQP.
+// QP returns the queue pair of the ID, or nil if there is none. The ID moves it through its
+// states, and CloseQP closes it. Callers must do neither, except for the move to StateError.
 func (id *ID) QP() verbs.QP {
 	id.mu.Lock()
 	defer id.mu.Unlock()
@@ -43,8 +43,8 @@ func (id *ID) QP() verbs.QP {
 }
 
 // CloseQP closes the queue pair of the ID, if there is one. Outstanding requests are
-// dropped. The caller closes the queue pair before its CQs and before the ID. The errors
-// are the same as for verbs.QP.Close. Source: rdma_destroy_qp(3).
+// dropped. The caller closes the queue pair before its CQs and before the ID. After an
+// error the ID still has the queue pair. Source: rdma_destroy_qp(3).
 func (id *ID) CloseQP() error {
 	id.mu.Lock()
 	defer id.mu.Unlock()

@@ -107,13 +107,14 @@ const (
 	// (REP_RCVD).
 	//
 	//	entered by: ConnectResponse
-	//	left by:    Establish, Reject, Disconnected, ConnectError, Unreachable, Rejected
+	//	left by:    Establish, Reject, RejectNoResources, Disconnected, ConnectError,
+	//	            Unreachable, Rejected
 	StateResponded
 	// StateRequested, passive side: the ID is new, and its request is not answered yet
 	// (REQ_RCVD).
 	//
 	//	entered by: ConnectRequest
-	//	left by:    Accept, Reject, Unreachable
+	//	left by:    Accept, Reject, RejectNoResources, Unreachable
 	StateRequested
 	// StateAccepted, passive side: the request was accepted, and Established was not
 	// fetched yet (REP_SENT).
@@ -150,10 +151,11 @@ const (
 	// StateFailed: the connection was refused, the peer can not be reached, or the
 	// device was removed. The ID can only be closed.
 	//
-	//	entered by: Reject, a failed Accept, ConnectError, Unreachable, Rejected,
-	//	            DeviceRemoval; for a lookup in the UDP port space also AddrError
+	//	entered by: Reject, RejectNoResources, a failed Accept, ConnectError,
+	//	            Unreachable, Rejected, DeviceRemoval; for a lookup in the UDP port
+	//	            space also AddrError
 	StateFailed
-	// StateClosed: Close was called. All other calls return verbs.ErrClosed.
+	// StateClosed: Close was called. The comment of ID says what the methods return now.
 	StateClosed
 )
 

@@ -18,7 +18,8 @@ type Provider interface {
 // call it. They check the parameters and the order of the calls. The package comment
 // says which goroutines may call the methods.
 type Transport interface {
-	// OpenChannel opens an event channel. The caller closes it before the provider.
+	// OpenChannel opens an event channel. The caller closes it before the provider. It is for
+	// this package: programs call the function OpenChannel.
 	OpenChannel() (TransportChannel, error)
 }
 
@@ -51,8 +52,8 @@ type TransportEvent struct {
 	// Param has the peer's parameters, seen from this side. Its PrivateData is not used.
 	Param MessageParam
 	UD    UDParam
-	// PrivateData is the peer's private data. It may be padded with zeros, unless
-	// Caps.ExactPrivateData is true.
+	// PrivateData is the peer's private data, for Event.Param.PrivateData. It may be padded
+	// with zeros, unless Caps.ExactPrivateData is true.
 	PrivateData []byte
 	// ByApplication is true if the peer's application refused.
 	ByApplication bool
@@ -131,7 +132,8 @@ type CredentialsReader interface {
 	Credentials() (Credentials, bool)
 }
 
-// Option is an option of an ID. Source: rdma_set_option(3).
+// Option is an option for TransportID.SetOption. Programs call ID.SetTOS and the like
+// instead. Source: rdma_set_option(3).
 type Option uint8
 
 // Options of an ID, with the allowed values.

@@ -2,7 +2,8 @@ package cq
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// Config has the settings of a Group. Nil and the zero value mean the defaults.
+// Config has the settings of a Group. Nil and the zero value mean the defaults. NewGroup
+// returns a *verbs.ParamError if a field is negative or too large.
 type Config struct {
 	// Vector is the completion vector of the channel and its CQs. It is from 0 to
 	// NumCompVectors-1 of verbs.DeviceAttr.
@@ -17,7 +18,7 @@ type Config struct {
 	// Queue.InlineData. Not every device can do that; see verbs.Caps.RecvModes.
 	Inline bool
 	// AckEvery is how many events of a CQ are acknowledged with one call. Zero means 64,
-	// and 1 means that each event is acknowledged at once.
+	// and 1 means that each event is acknowledged at once. There is no upper limit.
 	AckEvery int
 	// SolicitedOnly means that only two kinds of completions end a sleep: failures, and
 	// receives of messages with the flag verbs.SendSolicited. Other completions wait, at

@@ -11,12 +11,13 @@ import (
 // Reserve makes sure that the CQ has room for n more completions. If necessary it
 // resizes the CQ. Call Reserve before you create a QP.
 //
-// If the QP sends on this CQ, n includes its MaxSendWR. If the QP receives on this CQ, n
-// includes its MaxRecvWR. The receive buffers of an SRQ are reserved only once, with the
-// SRQ's MaxWR.
+// If the QP sends on this CQ, n includes the MaxSendWR that the program requests. If the QP
+// receives on this CQ, n includes the MaxRecvWR. The receive buffers of an SRQ are reserved
+// only once, with the SRQ's MaxWR. The program never has more requests outstanding than it
+// has reserved, even if the device has rounded a queue up.
 //
-// The error is a *verbs.OpError, and then nothing is reserved. If the CQ can not become
-// large enough, the error wraps a *verbs.ParamError.
+// The error is a *verbs.OpError, and then nothing is reserved. If n is negative, or the CQ
+// can not become large enough, the error wraps a *verbs.ParamError.
 func (q *Queue) Reserve(n int) error {
 	const op = "reserve completions"
 	if q.err != nil {
@@ -38,7 +39,7 @@ func (q *Queue) Reserve(n int) error {
 
 // Release returns n reserved places. Call Release after the QP was closed. The CQ may
 // still hold completions of the QP, so the places become free only when a later Poll
-// leaves the CQ empty. If n is invalid, Release does nothing.
+// leaves the CQ empty. If n is less than 1 or more than is reserved, Release does nothing.
 func (q *Queue) Release(n int) { q.reserved.release(n) }
 
 // Room returns the number of places that Reserve could still reserve, if necessary with

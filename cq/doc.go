@@ -2,8 +2,8 @@
 // are no completions, and never sleeps while a completion waits.
 //
 // A Group is a completion channel of one device, and the Queues of that channel. One
-// goroutine owns a Group and its Queues, and only this owner may call their methods. The
-// owner repeats these steps:
+// goroutine owns a Group and its Queues, and only this owner may call their methods. It may
+// hand them to another goroutine between two calls. The owner repeats these steps:
 //
 //	        ┌──────────────────────────────────────────────┐
 //	        ▼                                              │
@@ -41,9 +41,10 @@
 //
 // # The safety timeout
 //
-// Some devices and drivers lose events, so an owner must never sleep without a time
-// limit. If the limit ends a sleep and the next polls find completions, an event was
-// lost. The owner then calls Group.Rescued, and the next Arm arms every CQ.
+// Some devices and drivers lose events, so an owner that waits for FD must never sleep
+// without a time limit. The owner chooses the limit; that of Group.Wait is 100 ms. If the
+// limit ends a sleep and the next polls find completions, an event was lost. The owner then
+// calls Group.Rescued, and the next Arm arms every CQ.
 //
 // # Overruns
 //

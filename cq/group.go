@@ -94,8 +94,8 @@ func (g *Group) remove(q *Queue) {
 func (g *Group) Stats() Stats { return g.stats }
 
 // Close closes the channel. While a queue is open, Close returns verbs.ErrBusy and does
-// nothing. After Close, NewQueue, Arm and Consume return verbs.ErrClosed. A second Close
-// does nothing.
+// nothing. After Close, a second Close does nothing, and all other methods with an error
+// return verbs.ErrClosed.
 func (g *Group) Close() error {
 	const op = "close completion channel"
 	if g.closed {

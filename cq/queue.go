@@ -35,7 +35,8 @@ type Queue struct {
 func (q *Queue) CQ() verbs.CQ { return q.cq }
 
 // Poll returns the oldest completions, at most Config.Batch. After a full batch there
-// may be more. The slice is valid until the next Poll of the Queue or Arm of the Group.
+// may be more. The slice is valid until the next Poll of the Queue, or Arm or Wait of the
+// Group.
 // Poll does not allocate memory. Source: ibv_poll_cq(3).
 //
 // After an error the CQ is unusable. The error is a *verbs.OpError, and all later Polls
@@ -54,9 +55,9 @@ func (q *Queue) Poll() ([]verbs.WC, error) {
 // Poll only returned completions that Arm had found. Only the owner may call Emptied.
 func (q *Queue) Emptied() bool { return q.emptied }
 
-// InlineData returns the message of completion i of the last Poll. The completion must
-// have the flag WCInline. The memory belongs to the Queue. It is valid as long as the
-// completions are.
+// InlineData returns the message of completion i of the last Poll. The number i must be an
+// index of the slice that Poll returned, and the completion must have the flag WCInline. The
+// memory belongs to the Queue. It is valid as long as the completions are.
 func (q *Queue) InlineData(i int) *verbs.InlineData { return &q.data[i] }
 
 // takeHeld returns the completions in batch. If there are none, it returns the error.

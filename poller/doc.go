@@ -27,7 +27,7 @@
 // # Inside another loop
 //
 // A Poller can be part of another event loop. FD returns the epoll descriptor, which is
-// readable while the Poller has an event. The other loop waits for this descriptor, and
+// readable while the Poller has an event or a wake-up. The other loop waits for this descriptor, and
 // calls Wait(0) when it is readable.
 //
 // # Other systems

@@ -59,7 +59,7 @@ type Token uint64
 
 // An Event reports that a registered descriptor was ready at the time of Wait.
 type Event struct {
-	Token Token  // identifies the registration
-	Data  uint64 // the value that was given to Add
+	Token Token  // identifies the registration, for Modify and Remove
+	Data  uint64 // the value that was given to Add, such as an index of the caller's objects
 	Ready Readiness
 }

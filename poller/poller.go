@@ -32,8 +32,8 @@ type Poller struct {
 const wakeToken fdevent.Token = 0
 
 // New returns a poller. One Wait reports at most maxEvents events, which must be at
-// least 1. If a system call fails, the error is an *os.SyscallError. On systems other
-// than Linux, the error matches errors.ErrUnsupported.
+// least 1, or else New returns an error. If a system call fails, the error is an
+// *os.SyscallError. On systems other than Linux, the error matches errors.ErrUnsupported.
 func New(maxEvents int) (*Poller, error) {
 	if maxEvents < 1 {
 		return nil, fmt.Errorf("poller: %d events per Wait: at least 1 is needed", maxEvents)
@@ -61,11 +61,13 @@ func (p *Poller) FD() int { return p.set.FD() }
 // carries data, which can be any number.
 //
 // Call Remove before you close the descriptor. Otherwise the kernel may go on reporting
-// the closed descriptor, and then it can not be removed any more (epoll_ctl(2)).
+// the closed descriptor, and then it can not be removed any more (epoll_ctl(2)). A later
+// Remove would end the registration of a new descriptor with the same number.
 //
-// The error is ErrClosed or an *os.SyscallError. EEXIST means that fd is registered
-// already. EPERM means that epoll can not wait for fd. ELOOP means that pollers would
-// wait for each other in a circle.
+// An interest with other bits than Readable and Writable is an error. The other errors are
+// ErrClosed and *os.SyscallError. EEXIST means that fd is registered already. EPERM means
+// that epoll can not wait for fd. ELOOP means that pollers would wait for each other in a
+// circle.
 func (p *Poller) Add(fd int, interest Interest, data uint64) (Token, error) {
 	if err := p.check(interest); err != nil {
 		return 0, err
@@ -75,7 +77,7 @@ func (p *Poller) Add(fd int, interest Interest, data uint64) (Token, error) {
 }
 
 // Modify replaces the interest of a registration. The events of the last Wait do not
-// change. The error is ErrClosed, ErrToken or an *os.SyscallError.
+// change. The error is ErrToken, or one of the errors of Add.
 func (p *Poller) Modify(t Token, interest Interest) error {
 	if err := p.check(interest); err != nil {
 		return err

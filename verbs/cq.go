@@ -35,8 +35,8 @@ type CQ interface {
 	Disarm() bool
 
 	// AckEvents acknowledges n events of this CQ that CompChannel.Next has returned.
-	// CQ.Close returns ErrBusy until all events of the CQ are acknowledged. Source:
-	// ibv_ack_cq_events(3).
+	// CQ.Close returns ErrBusy until all events of the CQ are acknowledged. A number that is
+	// too large acknowledges all, and a negative one none. Source: ibv_ack_cq_events(3).
 	AckEvents(n int)
 
 	// Depth returns the number of completions that the queue can hold. The number may be
@@ -80,15 +80,16 @@ type CQAttr struct {
 	Inline []InlineData
 
 	// Vector is the completion vector, from 0 to DeviceAttr.NumCompVectors-1. Both CQs
-	// of a QP and their channel must have the same Vector and the same Progress. With
-	// ProgressManual, one goroutine owns all CQs of a vector.
+	// of a QP and their channel must have the same Vector and the same Progress; otherwise
+	// the error is a *ParamError. With ProgressManual, one goroutine owns all CQs of a vector.
 	Vector int
 	// Progress decides whether the provider moves data by itself, and which goroutines may
 	// call the methods of the CQ.
 	Progress Progress
 }
 
-// InlineBytes is the size in bytes of the largest message that fits into an InlineData.
+// InlineBytes is the size in bytes of the largest received message that fits into an
+// InlineData. The limit for sending is QPCaps.MaxInline.
 const InlineBytes = 96
 
 // An InlineData is memory for one small message: see CQAttr.Inline.
@@ -131,8 +132,9 @@ type CompChannel interface {
 	// afterwards.
 	//
 	// If the result work is true, the channel may have an event or other work, and the
-	// owner polls the CQs. If the result input is true, the descriptor is readable. Both
-	// may be true. Before Join the error matches ErrState. Other errors are those of
+	// owner polls the CQs. Sleep takes no event: the owner calls CQ.Disarm, which drops it,
+	// or Next and CQ.AckEvents. If the result input is true, the descriptor is readable.
+	// Both may be true. Before Join the error matches ErrState. Other errors are those of
 	// epoll_wait(2).
 	Sleep(timeout time.Duration) (work, input bool, err error)
 

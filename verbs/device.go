@@ -46,8 +46,8 @@ type Device interface {
 	// close it.
 	AsyncFD() int
 	// NextAsync stores the oldest asynchronous event in ev. If there is no event, ok is
-	// false. NextAsync never blocks. After NextAsync has returned an error, no more events
-	// can be read.
+	// false. NextAsync never blocks. The caller acknowledges nothing. After NextAsync has
+	// returned an error, no more events can be read.
 	//
 	// The device drops an unread event in two cases: when the object of the event is
 	// closed, and when the same object has a newer event of the same type. Source:
@@ -157,11 +157,12 @@ func (m MTU) Bytes() int {
 // in the form ::ffff:a.b.c.d (IBTA annex A17).
 type GID [16]byte
 
-// GIDFromAddr returns the GID of an IP address. The zone of an IPv6 address is dropped.
+// GIDFromAddr returns the GID of an IP address. The zone of an IPv6 address is dropped. The
+// GID of the zero Addr is zero.
 func GIDFromAddr(a netip.Addr) GID { return a.As16() }
 
 // Addr returns the IP address of a RoCEv2 GID. For a GID of the form ::ffff:a.b.c.d, Addr
-// returns the IPv4 address a.b.c.d.
+// returns the IPv4 address a.b.c.d, and for any other GID the IPv6 address with its bytes.
 func (g GID) Addr() netip.Addr { return netip.AddrFrom16(g).Unmap() }
 
 func (g GID) String() string {
@@ -185,8 +186,8 @@ type AsyncEvent struct {
 	SRQ  SRQ   // shared receive queue for SRQ events; nil for other events
 }
 
-// An AsyncError is the error of what an asynchronous event of a device has ended. It matches
-// ErrProtocol if the peer has sent an invalid or forbidden request. Source:
+// An AsyncError reports that an asynchronous event of a device has ended a connection. It
+// matches ErrProtocol if the peer has sent an invalid or forbidden request. Source:
 // ibv_get_async_event(3).
 type AsyncError struct {
 	Device string         // name of the device

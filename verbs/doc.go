@@ -18,18 +18,20 @@
 // Close an object before the objects that it was created from: a QP before its SRQ, CQs,
 // AHs and PD, a CQ before its CompChannel, an MR before its PD. Closing an object that is
 // still in use returns ErrBusy and changes nothing. A second Close does nothing. Every
-// other call on a closed object returns an error that matches ErrClosed.
+// other call on a closed object returns an error that matches ErrClosed. The results of
+// methods without an error then have no meaning.
 //
 // # Who may call
 //
-// With ProgressAuto, the default, any goroutine may call any method.
+// With ProgressAuto, the default, any goroutine may call any method. One goroutine at a time
+// polls a CQ with CQAttr.Inline.
 //
 // With ProgressManual, each CQ has one goroutine as its owner. The owner also owns the
 // objects that use the CQ: the QPs, their SRQs, the CompChannel and the
 // connection-manager ids of the QPs. Only the owner may call the methods of these
 // objects. Data moves only while the owner polls the CQ or takes events from the
 // CompChannel. The reactor uses manual progress. A hardware device always moves data by
-// itself.
+// itself, but with ProgressManual it too has one caller: the owner.
 //
 // # Errors
 //

@@ -12,7 +12,7 @@ type PD interface {
 	//
 	// If the access rights are not valid, Alloc returns the error of Access.Check. If there
 	// is not enough memory, or if the memory would exceed RLIMIT_MEMLOCK, the error matches
-	// ENOMEM. Source: mmap(2), ibv_reg_mr(3).
+	// ENOMEM, and with the provider soft also ErrNoResources. Source: mmap(2), ibv_reg_mr(3).
 	Alloc(attr *AllocAttr) (MR, error)
 	// Register registers the memory of b, which must have at least 1 byte. The caller still
 	// owns b. Until MR.Close the memory must stay allocated at the same address. The
@@ -77,7 +77,8 @@ const (
 	AccessMWBind Access = 1 << 4
 )
 
-// AccessAll is the set of all access rights except AccessMWBind.
+// AccessAll is the set of all access rights except AccessMWBind, which only devices with
+// memory windows accept.
 const AccessAll = AccessLocalWrite | AccessRemoteWrite | AccessRemoteRead | AccessRemoteAtomic
 
 // Check returns nil if memory can be registered with these access rights. Otherwise it
@@ -151,7 +152,7 @@ func SGEOf(mr MR, offset, length int) SGE {
 // AH.
 //
 // Before Close, all work requests that name the handle must have completed, and all QPs
-// that used the handle must be closed.
+// that used the handle must be closed. Providers do not check that.
 type AH interface {
 	// Attr returns the attributes with which the handle was created.
 	Attr() AHAttr

@@ -44,7 +44,8 @@ type Caps struct {
 	RecvModes bool
 
 	// ProgressManual is true if the device supports manual progress; see Progress. If
-	// ProgressManual is false, the device always moves data by itself.
+	// ProgressManual is false, the device always moves data by itself. A CQ with
+	// ProgressManual then still belongs to one goroutine.
 	ProgressManual bool
 }
 

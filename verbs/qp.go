@@ -136,10 +136,10 @@ type QPCaps struct {
 
 // QPInitAttr has the parameters of PD.CreateQP.
 type QPInitAttr struct {
-	Type   QPType
-	SendCQ CQ
-	RecvCQ CQ  // completion queue for receives; may be the same as SendCQ
-	SRQ    SRQ // shared receive queue; nil means that the QP has its own receive queue
+	Type   QPType // required: the zero value is no type
+	SendCQ CQ     // completion queue for send requests; required
+	RecvCQ CQ     // completion queue for receives; required, may be the same as SendCQ
+	SRQ    SRQ    // shared receive queue; nil means that the QP has its own receive queue
 	Caps   QPCaps
 	// If SignalAll is true, every send request has a completion, as if the request had the
 	// flag SendSignaled. Source: sq_sig_all in ibv_create_qp(3).
@@ -171,7 +171,8 @@ func (s QPState) String() string {
 	return unknown("QP state", uint64(s))
 }
 
-// QPAttr has the attributes of a queue pair. Source: ibv_modify_qp(3).
+// QPAttr has the attributes of a queue pair. QP.Modify uses only the fields in its mask.
+// Source: ibv_modify_qp(3).
 type QPAttr struct {
 	State  QPState
 	Access Access // access rights of the peer; AccessLocalWrite has no effect

@@ -54,7 +54,7 @@ const (
 // A SendWR is a work request for the send queue. Source: ibv_post_send(3).
 type SendWR struct {
 	ID     uint64 // number of the caller's choice; the completion has it in WC.ID
-	Opcode Opcode
+	Opcode Opcode // the zero value is OpWrite
 	Flags  SendFlags
 	// Imm is the immediate data of OpSendImm and OpWriteImm, in host byte order.
 	Imm uint32
@@ -77,7 +77,7 @@ type SendWR struct {
 	// RKey is the new key of the memory window.
 	RKey uint32
 	// CompareAdd is the number that a compare-and-swap compares with, or that a
-	// fetch-and-add adds.
+	// fetch-and-add adds. It is in host byte order, and so are Swap and the result.
 	CompareAdd uint64
 	Swap       uint64 // new value that a compare-and-swap stores
 
