@@ -2,11 +2,7 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"io"
-	"os"
-	"path/filepath"
-	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -191,20 +187,4 @@ func TestSessionCounts(t *testing.T) {
 	s.OnClose(nil, nil)
 	require.Equal(t, 5, s.lost)
 	cl.busy.Wait() // The session has reported the end of the phase once.
-}
-
-// TestSize checks that the program stays a first one to read.
-func TestSize(t *testing.T) {
-	files, err := filepath.Glob("*.go")
-	require.NoError(t, err)
-	lines := 0
-	for _, name := range files {
-		if !strings.HasSuffix(name, "_test.go") {
-			text, err := os.ReadFile(name)
-			require.NoError(t, err)
-			lines += bytes.Count(text, []byte("\n"))
-		}
-	}
-	require.LessOrEqual(t, lines, 600)
-	require.Positive(t, lines)
 }
