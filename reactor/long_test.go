@@ -3,6 +3,7 @@ package reactor_test
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net/netip"
 	"testing"
@@ -186,10 +187,15 @@ func TestLongMessagesDoNotAllocate(t *testing.T) {
 						_, _ = p.server.RunOnce(0)
 					}
 				}
-				for range 20 {
-					one()
+				// On a busy machine the device of the wire path may open sockets in one of the
+				// measurements. What a message allocates is in all of them.
+				least := math.Inf(1)
+				for range 5 {
+					if least = min(least, testing.AllocsPerRun(20, one)); least == 0 {
+						break
+					}
 				}
-				require.Zero(t, testing.AllocsPerRun(20, one))
+				require.Zero(t, least)
 			})
 		})
 	}
