@@ -165,9 +165,10 @@ func (d decision) err() error {
 func credentialsOf(id *cm.ID) *cm.Credentials {
 	who, ok := id.Credentials()
 	if !ok {
-		return nil
+		return nil // The address of who would be an allocation here, too.
 	}
-	return &cm.Credentials{PID: who.PID, UID: who.UID, GID: who.GID}
+	known := who
+	return &known
 }
 
 // handleRequest chooses a loop for a request and calls OnConnectRequest. If the

@@ -219,8 +219,9 @@ func (c *Conn) Info() ConnInfo {
 // Stats returns the present counters of the connection.
 func (c *Conn) Stats() ConnStats {
 	c.loop.owner.check()
-	c.stats.InFlight = c.inFlight()
-	return c.stats
+	s := c.stats
+	s.InFlight = c.inFlight()
+	return s
 }
 
 // Lease returns an empty buffer of at least n bytes for SendBuffer, at most 1 GiB. If n is 0,

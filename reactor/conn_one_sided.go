@@ -192,7 +192,7 @@ func (c *Conn) vectored(code verbs.Opcode, pieces []Piece, remote Remote, o *OpO
 func (c *Conn) addPieces(code verbs.Opcode, pieces []Piece, limit uint64) (total uint64, err error) {
 	at := len(c.sends.batch.sges)
 	for i := range pieces {
-		if _, err = c.addPiece(code, &pieces[i]); err != nil {
+		if err = c.addPiece(code, &pieces[i]); err != nil {
 			return 0, err
 		}
 		total += uint64(pieces[i].Length)
@@ -240,43 +240,36 @@ func (p *Piece) fits() bool {
 	return p.Length > 0 && uint(p.Length) <= min(size, maxOperation) && uint(p.Offset) <= size-uint(p.Length)
 }
 
-// addPiece adds the scatter/gather elements of a piece to the batch. It returns the use of the
-// region, or nil for a piece without bytes.
-func (c *Conn) addPiece(code verbs.Opcode, p *Piece) (*regionUse, error) {
+// addPiece adds the scatter/gather elements of a piece to the batch.
+func (c *Conn) addPiece(code verbs.Opcode, p *Piece) error {
 	if r, l := p.Region, c.loop; r != nil && r.engine == l.engine && p.fits() && (code != verbs.OpRead || r.access&verbs.AccessLocalWrite != 0) {
 		u := &r.uses[l.index]
 		if at := c.device.domain.Index; !u.closed && at < len(u.onDevice) && u.onDevice[at].single {
 			use := &u.onDevice[at]
 			c.sends.batch.sges = append(c.sends.batch.sges, verbs.SGE{Addr: use.addr + uint64(p.Offset), Length: uint32(p.Length), LKey: use.lkey})
-			return u, nil
+			return nil
 		}
 	}
 	return c.addAnyPiece(code, p)
 }
 
-// addAnyPiece adds the scatter/gather elements of a piece to the batch. It returns the
-// use of the region, or nil for a piece without bytes.
-func (c *Conn) addAnyPiece(code verbs.Opcode, p *Piece) (*regionUse, error) {
+// addAnyPiece adds the scatter/gather elements of a piece to the batch.
+func (c *Conn) addAnyPiece(code verbs.Opcode, p *Piece) error {
 	if *p == (Piece{}) {
-		return nil, nil
+		return nil
 	}
 	if err := p.check(c, code); err != nil {
-		return nil, err
+		return err
 	}
-	u, sges := &p.Region.uses[c.loop.index], c.sends.batch.sges
-	reg, err := u.on(c.device.domain)
+	reg, err := p.Region.uses[c.loop.index].on(c.device.domain)
 	if err != nil {
-		return nil, operr.Wrap(opName(code), err)
+		return operr.Wrap(opName(code), err)
 	}
 	if p.Length == 0 {
-		return nil, nil
+		return nil
 	}
-	all := reg.AppendSGEs(sges, p.Offset, p.Length)
-	if n := len(all) - len(sges); n > int(c.sends.maxSGE) {
-		return nil, tooMany(code, "pieces", n, uint64(c.sends.maxSGE))
-	}
-	c.sends.batch.sges = all
-	return u, nil
+	c.sends.batch.sges = reg.AppendSGEs(c.sends.batch.sges, p.Offset, p.Length)
+	return nil
 }
 
 // check returns an error if an operation of the connection can not use the piece.

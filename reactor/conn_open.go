@@ -100,7 +100,7 @@ func (c *Conn) resolve() (err error) {
 	if err := setOptions(c.id, o.TOS, o.ReuseAddr); err != nil {
 		return err
 	}
-	return operr.Cause(c.id.ResolveAddr(o.LocalAddr, c.opening.dial.addr, o.Timeout)) // The DialError says what has failed.
+	return operr.Cause(c.id.ResolveAddr(o.LocalAddr, c.opening.dial.addr, o.Timeout)) // The error of OnDialError says what has failed.
 }
 
 // addrResolved handles cm.AddrResolved and begins to resolve the route. From this event

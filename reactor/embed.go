@@ -19,8 +19,9 @@ import (
 // with its own descriptors: see Poll. A loop ends by Engine.Stop, when RunOnce or Poll returns an
 // error that matches ErrClosed, or at once by Loop.Close. After either the provider can be closed.
 func NewLoop(p cm.Provider, h Handler, cfg *Config) (*Loop, error) {
-	if err := cfg.checkEmbedded(); err != nil {
-		return nil, operr.Wrap("create loop", err)
+	const op = "create loop"
+	if cfg != nil && cfg.NumLoops > 1 {
+		return nil, operr.Wrap(op, &verbs.ParamError{Field: "NumLoops", Value: int64(cfg.NumLoops), Limit: 1, Reason: "the application runs the loop, and NewLoop makes only one"})
 	}
 	e, err := New(p, h, cfg)
 	if err != nil {
@@ -31,21 +32,12 @@ func NewLoop(p cm.Provider, h Handler, cfg *Config) (*Loop, error) {
 	if l.cpu < 0 {
 		err = l.initEmbedded()
 	} else {
-		err = operr.Wrap("create loop", &verbs.ParamError{Field: "CPUs", Value: int64(l.cpu), Reason: "the application runs the loop and pins its own thread"})
+		err = operr.Wrap(op, &verbs.ParamError{Field: "CPUs", Value: int64(l.cpu), Reason: "the application runs the loop and pins its own thread"})
 	}
 	if err != nil {
 		return nil, firstError(err, l.closeNow())
 	}
 	return l, nil
-}
-
-// checkEmbedded returns a *verbs.ParamError for a setting that a loop made with NewLoop
-// can not have.
-func (c *Config) checkEmbedded() error {
-	if c != nil && c.NumLoops > 1 {
-		return &verbs.ParamError{Field: "NumLoops", Value: int64(c.NumLoops), Limit: 1, Reason: "the application runs the loop, and NewLoop makes only one"}
-	}
-	return nil
 }
 
 // A timerFD is a timer with a descriptor (timerfd_create(2)). It ends the application's
