@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"net"
 	"os"
 	"runtime"
@@ -160,6 +161,12 @@ func TestDialErrors(t *testing.T) {
 	require.ErrorContains(t, err, "missing port")
 	_, err = n.Dial("tcp", "127.0.0.1:1")
 	require.ErrorIs(t, err, cm.ErrRefused)
+	for _, d := range []time.Duration{365 * 24 * time.Hour, math.MaxInt64} { // longer than cm.MaxTimeout
+		far, cancel := context.WithDeadline(context.Background(), time.Now().Add(d))
+		defer cancel()
+		_, err = n.DialContext(far, "tcp", "127.0.0.1:1")
+		require.ErrorIs(t, err, cm.ErrRefused)
+	}
 
 	// This listener of package reactor never answers.
 	server := newLoop(t, path{}, nil)

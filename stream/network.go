@@ -56,8 +56,9 @@ type NetworkConfig struct {
 	CloseTimeout time.Duration
 	// Reactor configures the loop. NumLoops must be 0 or 1, and the loop can not be pinned. If
 	// MaxInFlight is zero, it means 256. CloseTimeout replaces Limits.DrainTimeout, and
-	// SpinBudget replaces Idle and SpinBudget of the reactor. Limits.Backlog counts requests
-	// that the loop has not fetched yet, and the Backlog above connections.
+	// SpinBudget replaces Idle and SpinBudget of the reactor, which EachLoop must not change.
+	// Limits.Backlog counts requests that the loop has not fetched yet, and the Backlog above
+	// connections.
 	Reactor reactor.Config
 }
 
@@ -162,7 +163,7 @@ func (n *Network) dial(ctx context.Context, addr netip.AddrPort) (*Conn, error) 
 	c := newConn(n)
 	o := &DialOptions{Ctx: ctx, Buffers: n.cfg.Buffers, UserData: c}
 	if end, ok := ctx.Deadline(); ok {
-		o.Timeout = max(0, time.Until(end)) + time.Second // Ctx ends the dial before.
+		o.Timeout = min(max(0, time.Until(end)), cm.MaxTimeout-time.Second) + time.Second // Ctx ends the dial before.
 	}
 	if n.cfg.LocalAddr.IsValid() {
 		o.LocalAddr = netip.AddrPortFrom(n.cfg.LocalAddr, 0)
@@ -279,7 +280,7 @@ func keys[K comparable](m map[K]struct{}) []K {
 	return list
 }
 
-// callbacks is the Handler of the connections of a Network. The context of a Stream is
+// callbacks is the Handler of the connections of a Network. The UserData of a Stream is
 // its Conn.
 type callbacks struct {
 	BaseHandler
