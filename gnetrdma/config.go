@@ -1,6 +1,7 @@
 package gnetrdma
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -112,16 +113,24 @@ func (e *engine) reactorConfig() *reactor.Config {
 }
 
 // loopFor chooses the loop of a connection, as the option LB says. Nil means the loop with the
-// fewest connections.
+// fewest connections, also if the chosen loop is full: another one may have room.
 func (e *engine) loopFor(r *stream.Request) *reactor.Loop {
 	n := uint32(e.reactor.NumLoops())
+	var i uint32
 	switch e.options.LB {
 	case gnet.LeastConnections:
 		return nil
 	case gnet.SourceAddrHash:
-		return e.reactor.Loop(int(crc32.ChecksumIEEE([]byte(r.RemoteAddr().String())) % n))
+		i = crc32.ChecksumIEEE([]byte(r.RemoteAddr().String())) % n
+	default:
+		i = (e.accepted.Add(1) - 1) % n
 	}
-	return e.reactor.Loop(int((e.accepted.Add(1) - 1) % n))
+	const defaultMaxConns = 8192 // the default of reactor.Config.MaxConns
+	limit := cmp.Or(e.cfg.Reactor.MaxConns, defaultMaxConns)
+	if l := e.reactor.Loop(int(i)); limit < 0 || l.Conns() < limit {
+		return l
+	}
+	return nil
 }
 
 var (

@@ -72,7 +72,7 @@ func newConn(e *engine) *conn {
 }
 
 // callbacks is the stream.Handler of the connections of one listener, or of those that
-// were dialed. The context of a Stream is its conn.
+// were dialed. The UserData of a Stream is its conn.
 type callbacks struct {
 	engine *engine
 	addr   net.Addr // address of the listener, or nil

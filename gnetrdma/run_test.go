@@ -259,6 +259,35 @@ func TestStartLog(t *testing.T) {
 		"; the loop of gnet and its UDP port only keep it running")
 }
 
+// TestLoadBalancing checks that connections get the loops in turn, and that a full loop refuses
+// no client while another one has room.
+func TestLoadBalancing(t *testing.T) {
+	var mu sync.Mutex
+	var loops []gnet.EventLoop
+	closed := make(chan struct{}, 3)
+	h := &hooks{traffic: echo, open: func(c gnet.Conn) ([]byte, gnet.Action) {
+		mu.Lock()
+		defer mu.Unlock()
+		loops = append(loops, c.EventLoop())
+		return nil, gnet.None
+	}, close: func(gnet.Conn, error) gnet.Action {
+		closed <- struct{}{}
+		return gnet.None
+	}}
+	cfg := gnetrdma.Config{Reactor: reactor.Config{MaxConns: 1}}
+	s := run(t, h, cfg, nil, gnet.WithNumEventLoop(2), gnet.WithLoadBalancing(gnet.RoundRobin))
+	requireEcho(t, s.dial(), "first")
+	second := s.dial()
+	requireEcho(t, second, "second")
+	require.NoError(t, second.Close())
+	<-closed
+	requireEcho(t, s.dial(), "it is the turn of the first loop, which is full")
+	mu.Lock()
+	defer mu.Unlock()
+	require.NotEqual(t, loops[0], loops[1])
+	require.Equal(t, loops[1], loops[2])
+}
+
 // TestPrivateAddrFails checks that the error of Run says for what gnet needs the private
 // address.
 func TestPrivateAddrFails(t *testing.T) {
