@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"syscall"
 
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -175,11 +176,17 @@ func (e *RejectError) Is(target error) bool {
 // Unwrap returns Cause, which may be nil.
 func (e *RejectError) Unwrap() error { return e.Cause }
 
-// An unreachableError reports that the peer will never answer. It matches ErrRefused.
+// An unreachableError reports that the peer will never answer.
 type unreachableError struct{ cause error }
 
-func (e *unreachableError) Error() string   { return "unreachable: " + e.cause.Error() }
-func (e *unreachableError) Unwrap() []error { return []error{ErrRefused, e.cause} }
+func (e *unreachableError) Error() string { return "unreachable: " + e.cause.Error() }
+func (e *unreachableError) Unwrap() error { return e.cause }
+
+// Is matches ErrRefused, unless a system error such as EHOSTUNREACH says that nobody refused.
+func (e *unreachableError) Is(target error) bool {
+	var system syscall.Errno
+	return target == ErrRefused && (!errors.As(e.cause, &system) || system == syscall.ECONNREFUSED)
+}
 
 // statusTimedOut is -ETIMEDOUT of Linux. It is the same number on all systems.
 const statusTimedOut = -110

@@ -71,6 +71,16 @@ func TestUnreachableRefused(t *testing.T) {
 	}
 }
 
+// TestUnreachableHost checks that no route to the peer is no refusal.
+func TestUnreachableHost(t *testing.T) {
+	ev := failureEvent(t, cm.TCP, cm.StateConnecting, cm.TransportEvent{
+		Type: cm.Unreachable, Status: -113, Err: syscall.EHOSTUNREACH,
+	})
+	require.NotErrorIs(t, ev.Err, cm.ErrRefused)
+	require.ErrorIs(t, ev.Err, syscall.EHOSTUNREACH)
+	require.NoError(t, ev.Ack())
+}
+
 // TestUnreachableTimedOut checks that a timeout is no refusal, even if the transport has an
 // error for it.
 func TestUnreachableTimedOut(t *testing.T) {
