@@ -152,11 +152,11 @@ type Transport struct {
 	// probes. The probe may be late by up to a sixteenth of this time. It is a WRITE of zero
 	// bytes, for which the peer needs no receive buffer.
 	//
-	// If a probe is not answered within PeerTimeout, or without that within another
-	// Keepalive, the connection ends with ErrKeepalive. It ends earlier if the retries of the
-	// transport are used up before, with ErrKeepalive, too: see AckTimeout. There is one exception. If earlier sends
-	// are unconfirmed, perhaps the peer only lacks receive buffers. Then a missing answer does
-	// not end the connection. Only the retries of the transport can end it: see AckTimeout.
+	// If a probe is not answered within PeerTimeout, or without that within another Keepalive,
+	// the connection ends with ErrKeepalive. It ends earlier if the retries of the transport are
+	// used up before, with ErrKeepalive, too: see AckTimeout. There is one exception. If earlier
+	// sends are unconfirmed, perhaps the peer only lacks receive buffers. Then a missing answer
+	// does not end the connection. Only the retries of the transport can end it: see AckTimeout.
 	//
 	// A peer whose loop hangs may still answer: see Conn.SetIdleTimeout.
 	Keepalive time.Duration
@@ -363,6 +363,11 @@ func (c *Config) check() error {
 	if err := c.checkLong(); err != nil {
 		return err
 	}
+	for _, cpu := range c.CPUs {
+		if err := operr.CheckRange("CPUs", cpu, -1, maxCPU); err != nil {
+			return err
+		}
+	}
 	return c.checkTimes()
 }
 
@@ -407,19 +412,21 @@ func (c *Config) loopConfigs() ([]LoopConfig, error) {
 	busy := make(map[int]bool) // processors of loops that are always busy
 	for i := range loops {
 		l := &loops[i]
-		*l = LoopConfig{Name: "loop " + strconv.Itoa(i), CPU: -1, Idle: c.Idle, SpinBudget: orDefault(c.SpinBudget, 50*time.Microsecond)}
+		*l = LoopConfig{Name: loopName(i), CPU: -1, Idle: c.Idle, SpinBudget: orDefault(c.SpinBudget, defaultSpinBudget)}
 		if len(c.CPUs) > 0 {
 			l.CPU = c.CPUs[i%len(c.CPUs)]
 		}
 		if c.EachLoop != nil {
 			c.EachLoop(i, l)
+			l.Name = cmp.Or(l.Name, loopName(i))
+			l.SpinBudget = orDefault(l.SpinBudget, defaultSpinBudget)
 		}
 		if err := l.check(); err != nil {
 			return nil, err
 		}
 		if l.Idle == IdleBusy && l.CPU >= 0 {
 			if busy[l.CPU] {
-				return nil, &verbs.ParamError{Field: "CPUs", Value: int64(l.CPU), Reason: "two loops that are always busy can not share a processor"}
+				return nil, &verbs.ParamError{Field: "CPU", Value: int64(l.CPU), Reason: "two loops that are always busy can not share a processor"}
 			}
 			busy[l.CPU] = true
 		}
@@ -427,9 +434,14 @@ func (c *Config) loopConfigs() ([]LoopConfig, error) {
 	return loops, nil
 }
 
+func loopName(i int) string { return "loop " + strconv.Itoa(i) }
+
+// defaultSpinBudget is the default of Config.SpinBudget.
+const defaultSpinBudget = 50 * time.Microsecond
+
 // check returns a *verbs.ParamError for the first value that is out of range.
 func (l *LoopConfig) check() error {
-	if err := operr.CheckRange("CPUs", l.CPU, -1, maxCPU); err != nil {
+	if err := operr.CheckRange("CPU", l.CPU, -1, maxCPU); err != nil {
 		return err
 	}
 	if err := operr.CheckRange("SpinBudget", l.SpinBudget, 0, math.MaxInt64); err != nil {

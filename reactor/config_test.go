@@ -77,7 +77,7 @@ func TestConfigChecks(t *testing.T) {
 // TestEachLoopErrors checks that what EachLoop sets is checked.
 func TestEachLoopErrors(t *testing.T) {
 	for field, change := range map[string]func(*LoopConfig){
-		"CPUs":       func(l *LoopConfig) { l.CPU = maxCPU + 1 },
+		"CPU":        func(l *LoopConfig) { l.CPU = maxCPU + 1 },
 		"Idle":       func(l *LoopConfig) { l.Idle = IdleBusy + 1 },
 		"SpinBudget": func(l *LoopConfig) { l.SpinBudget = -1 },
 	} {
@@ -88,6 +88,13 @@ func TestEachLoopErrors(t *testing.T) {
 	}
 	_, err := (&Config{NumLoops: 2, EachLoop: func(_ int, l *LoopConfig) { l.CPU, l.Idle = 3, IdleBusy }}).withDefaults()
 	require.ErrorContains(t, err, "can not share a processor")
+}
+
+// TestEachLoopZero checks that zero values mean the defaults after EachLoop, too.
+func TestEachLoopZero(t *testing.T) {
+	c, err := (&Config{SpinBudget: time.Second, EachLoop: func(_ int, l *LoopConfig) { l.Name, l.SpinBudget = "", 0 }}).withDefaults()
+	require.NoError(t, err)
+	require.Equal(t, []LoopConfig{{Name: "loop 0", CPU: -1, SpinBudget: defaultSpinBudget}}, c.loops)
 }
 
 // TestConfigTimeError checks that the error for an invalid time names the field, the

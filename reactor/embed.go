@@ -32,7 +32,7 @@ func NewLoop(p cm.Provider, h Handler, cfg *Config) (*Loop, error) {
 	if l.cpu < 0 {
 		err = l.initEmbedded()
 	} else {
-		err = operr.Wrap(op, &verbs.ParamError{Field: "CPUs", Value: int64(l.cpu), Reason: "the application runs the loop and pins its own thread"})
+		err = operr.Wrap(op, &verbs.ParamError{Field: "CPU", Value: int64(l.cpu), Reason: "the application runs the loop and pins its own thread"})
 	}
 	if err != nil {
 		return nil, firstError(err, l.closeNow())
@@ -73,8 +73,8 @@ func (l *Loop) initEmbedded() (err error) {
 
 // RunOnce runs one turn of the loop. If there is no work, RunOnce waits for work, at
 // most for the timeout. Zero means no waiting, and a negative timeout means no limit.
-// The result is the number of completions, events, posted
-// functions, timers and steps that were work: see IdlePolicy.
+// The result is the number of completions, events, posted functions, timers and steps that
+// were work: see IdlePolicy.
 //
 // If the loop has ended or OnShutdown is running, the error matches ErrClosed. In other
 // callbacks, and for a loop that an engine runs, the error matches verbs.ErrState.

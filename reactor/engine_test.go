@@ -96,7 +96,7 @@ func TestPinned(t *testing.T) {
 	shutdown(t, engine)
 	engine, err := reactor.New(openSoft(t), &hooks{}, &reactor.Config{CPUs: []int{1023}})
 	require.NoError(t, err)
-	require.EqualError(t, engine.Start(), "rdma: pin loop: CPUs 1023: this system has no such processor, or the process may not use it")
+	require.EqualError(t, engine.Start(), "rdma: pin loop: CPU 1023: this system has no such processor, or the process may not use it")
 }
 
 // TestBusyLoopsShareNoCPU checks that loops that are always busy can not be pinned to one
@@ -105,7 +105,7 @@ func TestBusyLoopsShareNoCPU(t *testing.T) {
 	p := openSoft(t)
 	for _, cpus := range [][]int{{3, 3}, {3}} {
 		_, err := reactor.New(p, &hooks{}, &reactor.Config{NumLoops: 2, CPUs: cpus, Idle: reactor.IdleBusy})
-		require.EqualError(t, err, "rdma: configure reactor: CPUs 3: two loops that are always busy can not share a processor")
+		require.EqualError(t, err, "rdma: configure reactor: CPU 3: two loops that are always busy can not share a processor")
 	}
 	for _, cfg := range []reactor.Config{{NumLoops: 2, CPUs: []int{0, 0}}, {CPUs: []int{0, 0}, Idle: reactor.IdleBusy}} {
 		engine, err := reactor.New(p, &hooks{}, &cfg)
@@ -249,7 +249,7 @@ func TestInvalidUse(t *testing.T) {
 	_, err = reactor.New(openSoft(t), &hooks{}, &reactor.Config{NumLoops: -1})
 	require.ErrorAs(t, err, &param)
 	require.Equal(t, "NumLoops", param.Field)
-	for field, cfg := range map[string]*reactor.Config{"NumLoops": {NumLoops: 2}, "CPUs": {CPUs: []int{0}}} {
+	for field, cfg := range map[string]*reactor.Config{"NumLoops": {NumLoops: 2}, "CPU": {CPUs: []int{0}}} {
 		_, err = reactor.NewLoop(openSoft(t), &hooks{}, cfg)
 		require.ErrorAs(t, err, &param)
 		require.Equal(t, field, param.Field)

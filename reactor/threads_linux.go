@@ -11,15 +11,15 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// pinThread makes the calling thread run on one CPU only. It also sets the thread's
-// timer slack to 1 ns, and the thread's name. With the default of 50 µs, sleeps would last longer. Source:
+// pinThread makes the calling thread run on one CPU only. It also sets the thread's timer slack
+// to 1 ns, and the thread's name. With the default of 50 µs, sleeps would last longer. Source:
 // sched_setaffinity(2), PR_SET_TIMERSLACK(2const), proc_pid_comm(5).
 func pinThread(cpu int, name string) error {
 	var set unix.CPUSet
 	set.Set(cpu)
 	switch err := unix.SchedSetaffinity(0, &set); {
 	case err == unix.EINVAL:
-		return &verbs.ParamError{Field: "CPUs", Value: int64(cpu), Reason: "this system has no such processor, or the process may not use it"}
+		return &verbs.ParamError{Field: "CPU", Value: int64(cpu), Reason: "this system has no such processor, or the process may not use it"}
 	case err != nil:
 		return os.NewSyscallError("sched_setaffinity", err)
 	}

@@ -85,7 +85,7 @@ func TestConfigErrorTexts(t *testing.T) {
 		{create(stream.NetworkConfig{Buffers: stream.Buffers{Receive: 1}}), "rdma: create network: Buffers.Receive 1: the minimum is 128"},
 		{create(stream.NetworkConfig{Buffers: stream.Buffers{Send: 1<<30 + 1}}), "rdma: create network: Buffers.Send 1073741825: the limit is 1073741824"},
 		{create(stream.NetworkConfig{Reactor: reactor.Config{NumLoops: 2}}), "rdma: create loop: NumLoops 2: the application runs the loop, and NewLoop makes only one"},
-		{create(stream.NetworkConfig{Reactor: reactor.Config{CPUs: []int{1}}}), "rdma: create loop: CPUs 1: the application runs the loop and pins its own thread"},
+		{create(stream.NetworkConfig{Reactor: reactor.Config{CPUs: []int{1}}}), "rdma: create loop: CPU 1: the application runs the loop and pins its own thread"},
 		{create(stream.NetworkConfig{Reactor: reactor.Config{MaxInFlight: 15}}), "rdma: create network: MaxInFlight 15: the minimum for streams is 16"},
 		{dial(stream.DialOptions{Buffers: stream.Buffers{Receive: 3}}), "rdma: dial: Buffers.Receive 3: the minimum is 128"},
 		{dial(stream.DialOptions{PrivateData: make([]byte, 17)}), "rdma: dial: private data 17: the limit is 16"},
