@@ -14,7 +14,10 @@ func (m *LongMessage) Len() int { return m.receive.total }
 
 // Offset returns the offset in the message, in bytes, of the part that OnPart gets. The part is
 // the last one if Offset and its length make Len. In OnLongMessage it is 0.
-func (m *LongMessage) Offset() int { return m.receive.partAt }
+func (m *LongMessage) Offset() int {
+	m.conn.loop.owner.check()
+	return m.receive.partAt
+}
 
 // Imm returns the immediate data of the message. If the message has none, the second
 // result is false.
@@ -32,6 +35,7 @@ func (m *LongMessage) Imm() (imm uint32, ok bool) {
 // call another method.
 func (m *LongMessage) Accept(into Piece) error {
 	const op = "accept long message"
+	m.conn.loop.owner.check()
 	c, r := m.conn, &m.receive
 	switch {
 	case r.mode != longWhole || r.posted > 0:
@@ -61,6 +65,7 @@ func (m *LongMessage) Discard() { m.choose(longDiscarded) }
 
 // choose sets the mode if the message is not being read yet.
 func (m *LongMessage) choose(mode longMode) {
+	m.conn.loop.owner.check()
 	if m.receive.mode == longWhole && m.receive.posted == 0 {
 		m.receive.mode = mode
 	}

@@ -22,21 +22,39 @@ func TestOtherGoroutine(t *testing.T) {
 		message reactor.Message
 		buffer  *reactor.Buffer
 		timer   *reactor.Timer
+		long    *reactor.LongMessage
 	}
 	got := make(chan owned, 1)
-	server := start(t, &hooks{message: func(c *reactor.Conn, m reactor.Message) {
-		o := owned{conn: c, message: m, timer: c.Loop().After(time.Hour, func() {})}
+	var long *reactor.LongMessage
+	h := &hooks{message: func(c *reactor.Conn, m reactor.Message) {
+		o := owned{conn: c, message: m, timer: c.Loop().After(time.Hour, func() {}), long: long}
 		var err error
 		o.buffer, err = c.Lease(0)
 		require.NoError(t, err)
 		got <- o
-	}}, nil)
-	client := start(t, &hooks{open: func(c *reactor.Conn) { _ = c.Send(nil, nil) }}, nil)
+	}}
+	takesLong := &reactor.Config{MaxLongMessage: 1 << 20}
+	server := start(t, &longHooks{hooks: *h, long: func(_ *reactor.Conn, m *reactor.LongMessage) { long = m }}, takesLong)
+	client := start(t, &hooks{open: func(c *reactor.Conn) { _ = c.Send(make([]byte, 1<<20), nil) }}, takesLong)
 	require.NoError(t, client.Dial(listen(t, server), nil))
 	o := receive(t, got)
 	c, l := o.conn, o.conn.Loop()
 	methods := map[string]func(){
 		"Conn.Abort":          func() { _ = c.Abort(nil) },
+		"Conn.CheckRoom":      func() { _ = c.CheckRoom(0) },
+		"Conn.CompareSwap":    func() { _ = c.CompareSwap(reactor.Remote{}, 0, 0, nil) },
+		"Conn.FetchAdd":       func() { _ = c.FetchAdd(reactor.Remote{}, 0, nil) },
+		"Conn.PauseRecv":      func() { _ = c.PauseRecv() },
+		"Conn.ResumeRecv":     c.ResumeRecv,
+		"Conn.Show":           func() { _, _ = c.Show(reactor.Piece{}, 0) },
+		"Conn.Write":          func() { _ = c.Write(reactor.Remote{}, nil) },
+		"Loop.Now":            func() { l.Now() },
+		"Loop.Unwatch":        func() { _ = l.Unwatch(0) },
+		"Loop.Watch":          func() { _ = l.Watch(0, 0, nil) },
+		"LongMessage.Accept":  func() { _ = o.long.Accept(reactor.Piece{}) },
+		"LongMessage.Discard": o.long.Discard,
+		"LongMessage.Offset":  func() { o.long.Offset() },
+		"LongMessage.Parts":   o.long.Parts,
 		"Conn.Close":          func() { _ = c.Close() },
 		"Conn.Flush":          c.Flush,
 		"Conn.Hide":           func() { _ = c.Hide(0, nil) },
