@@ -27,7 +27,7 @@ func ListenAddr(ctx context.Context, hostPort string) (netip.AddrPort, error) {
 
 // DialAddr returns the address to connect to for a text that a user has typed; see ListenAddr.
 // Here no host means this host, 127.0.0.1. The address 0.0.0.0 means 127.0.0.1 too, and [::]
-// means [::1].
+// means [::1]. A text without a number of a port has port 0, which can not be dialed.
 func DialAddr(ctx context.Context, hostPort string) (netip.AddrPort, error) {
 	addrs, err := netaddr.Dial(ctx, "tcp", hostPort)
 	if err != nil {

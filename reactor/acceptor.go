@@ -193,14 +193,14 @@ func (l *Loop) handleRequest(req *ConnRequest) {
 	l.setTimer(&req.expiry, l.cfg.Limits.DecisionTimeout)
 }
 
-// rejectFull rejects a request without asking the application, because all loops are
-// known to be full.
+// rejectFull rejects a request without asking the application, because all loops that it may
+// get are known to be full.
 func (l *Loop) rejectFull(req *ConnRequest) {
 	if !req.decide(byEngine) { // The request was answered by rejectShutdown.
 		return
 	}
 	l.stats.NoResources++
-	l.engine.log.Warn("reactor: a request was rejected, because all loops have Config.MaxConns connections or lack resources", "remote", req.remote)
+	l.engine.log.Warn("reactor: a request was rejected, because no loop that it may get has room: Config.MaxConns, or resources", "remote", req.remote)
 	// The error is verbs.ErrPeerGone if the peer has given up the request. The engine
 	// does not record that error.
 	if err := l.engine.acceptor.rejectNoResources(req); !errors.Is(err, verbs.ErrPeerGone) {

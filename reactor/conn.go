@@ -164,10 +164,10 @@ type ConnStats struct {
 // compute something for the connection, which may end meanwhile. Any goroutine may call Post,
 // also after OnClose: a Conn is never used for another connection.
 //
-// If err is nil, the connection is open (StateOpen): fn may use it as a callback may. Else err
-// is ErrClosed: the connection has ended or is closing, and fn only releases what belongs to
-// it. If Post returns nil, fn is called exactly once, on the loop. If Post returns an error,
-// which is one of Loop.Post, fn is never called.
+// If err is nil, the connection is open (StateOpen): fn may use it as a callback may. Else err is
+// ErrClosed: the connection is not open yet, is closing or has ended, and fn only releases what
+// belongs to it. If Post returns nil, fn is called exactly once, on the loop. If Post returns an
+// error, which is one of Loop.Post, fn is never called.
 func (c *Conn) Post(fn func(err error)) error {
 	return c.loop.Post(func() { c.runPosted(fn) })
 }

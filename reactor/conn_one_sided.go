@@ -34,10 +34,10 @@ func (c *Conn) Write(remote Remote, o *OpOptions, local ...Piece) error {
 	return c.vectored(o.writeCode(), local, remote, o, maxOperation)
 }
 
-// Read reads consecutive bytes of the peer's memory into the pieces of local memory. The
-// errors, and the rules for the parameter local, are those of Write. The Regions need
-// verbs.AccessLocalWrite, and the peer's memory verbs.AccessRemoteRead. Later messages and WRITEs may be executed before the READ has
-// completed, unless they set OpOptions.Fence.
+// Read reads consecutive bytes of the peer's memory into the pieces of local memory. The errors,
+// and the rules for the parameter local, are those of Write. The Regions need
+// verbs.AccessLocalWrite, and the peer's memory verbs.AccessRemoteRead. Later messages and WRITEs
+// may be executed before the READ has completed, unless they set OpOptions.Fence.
 func (c *Conn) Read(remote Remote, o *OpOptions, local ...Piece) error {
 	c.loop.owner.check()
 	o = o.orNone()

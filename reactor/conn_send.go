@@ -7,9 +7,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Send sends a copy of b, at most ConnInfo.MaxMessage bytes. The message is posted at the end of the loop's turn, or by
-// Flush. If Send returns nil, either the message is confirmed later or the connection
-// ends with an error.
+// Send sends a copy of b, at most ConnInfo.MaxMessage bytes. The message is posted at the end of
+// the loop's turn, or by Flush. If Send returns nil, either the message is confirmed later or the
+// connection ends with an error.
 //
 // The errors:
 //

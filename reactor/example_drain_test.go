@@ -34,7 +34,7 @@ func ExampleHandler_stop() {
 	// closed by the peer (shutting down: "maintenance")
 }
 
-// A draining server computes answers on goroutines. The context of a Conn is a *int, the number
+// A draining server computes answers on goroutines. The UserData of a Conn is a *int, the number
 // of its questions without an answer.
 type draining struct {
 	reactor.BaseHandler

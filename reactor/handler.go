@@ -16,8 +16,9 @@ type Handler interface {
 	// with index 0. The application answers with Accept or Reject, in the callback or
 	// later, on any goroutine. After Config.Limits.DecisionTimeout the request is rejected.
 	//
-	// If all loops are known to be full, the engine instead rejects requests with
-	// cm.RejectNoResources and counts them in Stats.NoResources.
+	// If the loop of ListenOptions.Loop is known to be full, or without it all loops are, the
+	// engine instead rejects requests with cm.RejectNoResources and counts them in
+	// Stats.NoResources.
 	OnConnectRequest(req *ConnRequest)
 	// OnAcceptError is called when an accepted request did not become a connection, on the
 	// loop of ConnRequest.Loop. If Accept returns nil, either OnOpen or OnAcceptError follows.

@@ -143,10 +143,10 @@ func (l *Loop) SetIdle(p IdlePolicy) error {
 // functions wait. ErrClosed means that OnShutdown is running or the loop has ended.
 func (l *Loop) Post(fn func()) error { return l.post("post", fn, false) }
 
-// PostWait is Post for goroutines that may block: while Config.Limits.MaxPosted functions wait, it
-// waits too. If ctx is done before there is room for fn, the error is context.Cause(ctx); it is ErrClosed as for Post. The
-// functions of callers that wait come in the order of their calls, and before those that are
-// posted later.
+// PostWait is Post for goroutines that may block: while Config.Limits.MaxPosted functions wait,
+// it waits too. If ctx is done before there is room for fn, the error is context.Cause(ctx);
+// after the end of the loop it is ErrClosed, as for Post. The functions of callers that wait come
+// in the order of their calls, and before those that are posted later.
 //
 // A callback can not wait for its own loop: there PostWait returns an error that matches
 // verbs.ErrState. Nor may a goroutine that runs a loop of NewLoop wait for this loop, and two

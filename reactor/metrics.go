@@ -82,7 +82,7 @@ type Stats struct {
 
 	// Posted also counts functions of the library, such as one for each call of Dial.
 	Posted  uint64 `help:"posted functions that were called"`
-	Refused uint64 `help:"functions that Post refused because the loop had ended or too many functions waited"`
+	Refused uint64 `help:"functions that Post and PostWait refused: the loop had ended, too many functions waited, or the context was done"`
 	Timers  uint64 `help:"timers that are set" kind:"gauge"`
 
 	Messages      uint64 `help:"messages passed to OnMessage"`

@@ -25,19 +25,19 @@ type OpOptions struct {
 	// Send or SendBuffer. For other operations OnCompletion is called without it.
 	Notify bool
 	// Quiet means that OnCompletion is called only if the operation fails. A READ, a WRITE, Hide
-	// and SendV can be Quiet, but not a long message. Its memory is the caller's again when OnCompletion reports a
-	// later operation of the connection, or in OnClose. One completion of the device can
-	// confirm many Quiet operations.
+	// and SendV can be Quiet, but not a long message. Its memory is the caller's again when
+	// OnCompletion reports a later operation of the connection, or in OnClose. One completion of
+	// the device can confirm many Quiet operations.
 	Quiet bool
 	// Imm is the immediate data of a message or WRITE. If HasImm is false, Imm must be 0.
 	Imm    uint32
 	HasImm bool
-	// Invalidate is a key of the peer that the message makes invalid, so that this side
-	// gives back memory that the peer has shown with Conn.Show: Remote.RKey, which is never 0.
-	// 0 means none. The peer's
-	// Message.Invalidated returns the key. Only messages can have it, without HasImm. On a device without memory windows the error matches
-	// verbs.ErrNotSupported. If the peer does not show the key on this connection, the
-	// connection ends. Source: ibv_post_send(3), IBV_WR_SEND_WITH_INV.
+	// Invalidate is a key of the peer that the message makes invalid, so that this side gives
+	// back memory that the peer has shown with Conn.Show: Remote.RKey, which is never 0. 0 means
+	// none. The peer's Message.Invalidated returns the key. Only messages can have it, without
+	// HasImm. On a device without memory windows the error matches verbs.ErrNotSupported. If the
+	// peer does not show the key on this connection, the connection ends. Source:
+	// ibv_post_send(3), IBV_WR_SEND_WITH_INV.
 	Invalidate uint32
 	// Solicited makes the operation wake a peer whose CQ is armed for solicited
 	// completions only, as programs of verbs can do. A loop of this package never does. Messages

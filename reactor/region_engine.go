@@ -170,8 +170,8 @@ func (e *Engine) onIdleLoops(fn func(*Loop)) bool {
 	return true
 }
 
-// MapFile maps a part of a file, and makes a Region of the mapping. The offset, a multiple
-// of the page size, and the length are in bytes. The mapping is shared: WRITEs of peers change the file, and
+// MapFile maps a part of a file, and makes a Region of the mapping. The offset and the length
+// are in bytes. The mapping is shared: WRITEs of peers change the file, and
 // msync(2) or fsync(2) stores the changes. The file is mapped for writing if access has
 // verbs.AccessLocalWrite. The descriptor may be closed when MapFile returns.
 //

@@ -65,7 +65,7 @@ func (r *Remote) UnmarshalBinary(b []byte) error {
 // goroutine may call Remote.
 //
 // A Region that is larger than verbs.DeviceAttr.MaxMRSize has a key for each such length, rounded
-// down to whole pages. A part that needs two of them is refused with a *verbs.ParamError, whose
+// down to whole pages. A part that needs more than one is refused with a *verbs.ParamError, whose
 // Limit is the length that one key has from the offset on. A part outside the Region is refused
 // with a *verbs.ParamError, too. If the device belongs to another provider, the error is
 // verbs.ErrForeign, and after Close ErrClosed. The other errors are those of Engine.Register.

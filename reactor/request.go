@@ -76,8 +76,8 @@ func (r *ConnRequest) PrivateData() []byte { return r.privateData }
 // resources.
 func (r *ConnRequest) Param() cm.MessageParam { return r.param }
 
-// UserData returns the AcceptOptions.UserData with which Accept was called, for example in
-// OnAcceptError. Before Accept, and after Reject, the result is nil.
+// UserData returns the AcceptOptions.UserData with which Accept was called, for OnAcceptError.
+// A goroutine that did not call Accept must not call UserData before that.
 func (r *ConnRequest) UserData() any { return r.user }
 
 // privateRoom returns how many bytes of private data the application may send with
@@ -137,7 +137,8 @@ func (r *ConnRequest) Accept(o *AcceptOptions) error {
 	return nil
 }
 
-// Reject rejects the request, with up to 148 bytes of private data, which are copied. The errors are those of Accept and of cm.ID.Reject.
+// Reject rejects the request, with up to 148 bytes of private data, which are copied. The errors
+// are those of Accept and of cm.ID.Reject.
 func (r *ConnRequest) Reject(privateData []byte) error {
 	const op = "reject"
 	if err := operr.CheckRange("private data", len(privateData), 0, cm.MaxPrivateData(cm.TCP, cm.MessageReject)); err != nil {

@@ -110,7 +110,7 @@ func (c *Conn) Show(p Piece, access verbs.Access) (Remote, error) {
 	w.state, w.use, w.key = windowShown, u, verbs.IncRKey(w.key)
 	w.bind = verbs.MWBind{MW: w.mw, MR: part.MR, Addr: part.Addr + uint64(at), Length: uint64(p.Length), Access: access}
 	u.underWay++
-	wr := c.acceptWindow(w, verbs.OpBindMW, &OpOptions{}, reportNever)
+	wr := c.acceptWindow(w, verbs.OpBindMW, &noOptions, reportNever)
 	wr.Bind = &w.bind
 	return Remote{Addr: w.bind.Addr, RKey: w.key}, nil
 }

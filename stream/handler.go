@@ -59,8 +59,9 @@ type Handler interface {
 	OnClose(s *Stream, err error)
 }
 
-// BaseHandler is a Handler that accepts every request, discards all bytes, and closes a
-// stream when the peer ends its writing direction.
+// BaseHandler is a Handler that accepts every request, discards all bytes, closes a stream
+// when the peer ends its writing direction or the engine stops, and ignores failures of
+// dialing, accepting and listening.
 type BaseHandler struct{}
 
 // OnRequest accepts the request.

@@ -196,12 +196,13 @@ type AcceptOptions struct {
 	PrivateData []byte
 	// UserData is the first value of Stream.UserData.
 	UserData any
-	// Loop is the loop that gets the stream. Nil means the loop with the fewest connections.
+	// Loop is the loop that gets the stream. Nil means that of Request.Loop, which is the loop
+	// of ListenOptions.Loop or the one with the fewest connections.
 	Loop *reactor.Loop
 }
 
 // UserData returns the AcceptOptions.UserData with which Accept was called, for OnAcceptError.
-// Before Accept, and after Reject, the result is nil.
+// A goroutine that did not call Accept must not call UserData before that.
 func (r *Request) UserData() any {
 	if s, ok := r.ConnRequest.UserData().(*Stream); ok {
 		return s.UserData

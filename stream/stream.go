@@ -9,9 +9,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A Stream is one end of a stream of bytes. OnOpen passes the Stream to the application.
-// Only the goroutine of the loop may use UserData and call the methods, except Conn. After OnClose, no bytes can be
-// read or written, and the other methods return what they returned before.
+// A Stream is one end of a stream of bytes. OnOpen passes the Stream to the application. Only the
+// goroutine of the loop may use UserData and call the methods, except Conn. After OnClose, no
+// bytes can be read or written, and the other methods return what they returned before.
 type Stream struct {
 	// UserData is a value of the application. Its first value is AcceptOptions.UserData or
 	// DialOptions.UserData. This package does not use it.

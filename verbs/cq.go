@@ -77,6 +77,9 @@ type CQAttr struct {
 	// A message with WCInline leaves the receive buffer unused. The oldest posted buffer must
 	// still be large enough for the message. The completion has the ID of this buffer. The
 	// buffer stays posted, so a later completion may have the same ID.
+	//
+	// Completions beyond dst[len(Inline)-1] never come inline. A device without Caps.RecvModes
+	// ignores Inline.
 	Inline []InlineData
 
 	// Vector is the completion vector, from 0 to DeviceAttr.NumCompVectors-1. Both CQs

@@ -62,8 +62,8 @@ func (e *OpError) Unwrap() error { return e.Err }
 type ParamError struct {
 	Field string // name of the argument, such as "retry count"
 	Value int64
-	// Limit is the largest allowed value, or the smallest one if Value is below it. It has
-	// no meaning if Reason is set.
+	// Limit is the largest allowed value, or the smallest one if Value is below it. If Reason
+	// is set, it has a meaning only where the comment of the call says so.
 	Limit  int64
 	Reason string // rule that Value violates; if empty, Value is out of the range that Limit ends
 	// NotNumber is true if the argument is not a number, such as a missing CQ. In this

@@ -55,9 +55,9 @@ func newServer(limit, workers int, grace time.Duration) *server {
 	return s
 }
 
-// config returns the configuration of the engine. DrainTimeout limits the time after OnStop.
+// config returns the configuration of the engine. StopTimeout limits the time after OnStop.
 func (s *server) config() *reactor.Config {
-	return &reactor.Config{MaxMessage: maxMessage, Limits: reactor.Limits{DrainTimeout: s.grace}}
+	return &reactor.Config{MaxMessage: maxMessage, Limits: reactor.Limits{StopTimeout: s.grace}}
 }
 
 // run runs the server until ctx ends, and then until requests are answered, at most for grace.
@@ -131,7 +131,7 @@ func (s *server) OnMessage(c *reactor.Conn, m reactor.Message) {
 func (s *server) OnWritable(c *reactor.Conn) { c.UserData.(*session).settle() }
 
 // OnStop is called when the engine begins to shut down. The session takes no more requests, and
-// ends when those that it has are answered, or after Config.Limits.DrainTimeout.
+// ends when those that it has are answered, or after Config.Limits.StopTimeout.
 func (s *server) OnStop(c *reactor.Conn) {
 	v := c.UserData.(*session)
 	v.stopping = true

@@ -20,11 +20,12 @@
 // leads to other peers. Its packets carry the InfiniBand transport in UDP (RoCEv2).
 // Config.Path restricts a device to one of the paths. A program uses both in the same way.
 //
-// The two ends of a local connection need the same version of its messages and of the
-// layout of its memory. These are private to this package, and any release may change
-// them, so the programs of a host should be built from the same release. A dial to another
-// version fails before the connection is open: with an error that names both versions, or with the error "not a usable shared segment". The wire path follows the
-// specification of RoCEv2, so its ends may have different versions.
+// The two ends of a local connection need the same version of its messages and of the layout of
+// its memory. These are private to this package, and any release may change them, so the programs
+// of a host should be built from the same release. A dial to another version fails before the
+// connection is open: with an error that names both versions, or with the error "not a usable
+// shared segment". The wire path follows the specification of RoCEv2, so its ends may have
+// different versions.
 //
 // Two containers of a host use the local path if they share a network namespace, because
 // abstract sockets belong to it. The user ID of a process in another user namespace is that
