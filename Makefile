@@ -35,7 +35,7 @@ help:
 	@echo '                 other systems; and test-vm. As root on Debian it installs missing packages'
 	@echo 'make test-full   test, the long tests, test-gnet, test-vm-full, all other systems, fuzz and soak'
 	@echo 'make test-long   what takes longer than that'
-	@echo 'make stub        tests of provider/rdmacore without an RDMA device'
+	@echo 'make stub        tests of provider/rdmacore over a stub of rdma-core in place of an RDMA device'
 	@echo 'make test-vm     tests with the kernel'\''s RDMA stack and other programs, in a virtual machine'
 	@echo 'make hostile     attacks from other processes, while a client must lose no message'
 	@echo 'make soak        the same attacks for DURATION ($(DURATION)); fails if a message was lost or a server grew'
@@ -119,7 +119,8 @@ cross-all:
 		CGO_ENABLED=0 GOOS=$$os $(GO) -C $$module vet ./... || exit 1; \
 	done; done
 
-# Tests of provider/rdmacore over a stub of libibverbs and librdmacm. They need the headers.
+# Tests of provider/rdmacore over a stub of libibverbs and librdmacm, and in a build that is
+# linked to the libraries. They need the headers.
 stub:
 	@printf '#include <infiniband/verbs.h>\n#include <rdma/rdma_cma.h>\n' | $$($(GO) env CC) -E - >/dev/null 2>&1 || \
 		{ echo "stub: headers are missing. On Debian: apt-get install gcc libc6-dev libibverbs-dev librdmacm-dev"; exit 1; }

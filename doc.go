@@ -12,7 +12,7 @@
 //	provider       opens a provider by name
 //	provider/soft  an RDMA device in software: no hardware, no privileges, no cgo
 //	provider/rdmacore
-//	               RDMA devices of the kernel; build tag rdmacore
+//	               RDMA devices of the kernel, with librdmacm and libibverbs
 //
 // A program opens a provider, implements a Handler and passes both to reactor.New. The
 // Example below and examples/echo are complete programs. A program that has an event

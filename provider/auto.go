@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/provider/rdmacore"
 	"github.com/rdmaloop/rdmaloop/provider/soft"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -16,7 +17,7 @@ func openAuto(cfg *Config) (cm.Provider, error) {
 	if cfg.Soft != nil && cfg.Soft.Path != soft.PathAuto {
 		return openSoft(cfg)
 	}
-	p, err := openRDMACore()
+	p, err := rdmacore.Open()
 	if errors.Is(err, verbs.ErrNotSupported) {
 		return openSoft(cfg)
 	}

@@ -1,6 +1,6 @@
 // Package provider opens a provider by name, for programs whose user chooses the
 // provider. Other programs may open a provider directly, for example with soft.Open.
-// This package imports all providers of the build.
+// This package imports all providers.
 package provider
 
 import (
@@ -10,6 +10,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/operr"
+	"github.com/rdmaloop/rdmaloop/provider/rdmacore"
 	"github.com/rdmaloop/rdmaloop/provider/soft"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -44,8 +45,8 @@ type Config struct {
 //
 // Errors:
 //
-//   - *verbs.FeatureError: the name is unknown, or is not part of this build. The error lists
-//     the available ones.
+//   - *verbs.FeatureError: the name is unknown, and the error lists the known ones. Or there is
+//     no RDMA device, or what rdmacore needs is missing; see rdmacore.Open.
 //   - Other errors come from the provider. With "auto" an RDMA device that can not be opened is
 //     an error, and no reason to open soft.
 func Open(name string, cfg *Config) (cm.Provider, error) {
@@ -59,28 +60,21 @@ func Open(name string, cfg *Config) (cm.Provider, error) {
 	return p, nil
 }
 
-// Names returns the names of the providers in this build. Open also accepts "auto". The
-// caller owns the slice.
-func Names() []string {
-	names := []string{"soft"}
-	if hasRDMACore {
-		names = append(names, "rdmacore")
-	}
-	return names
-}
+// Names returns the names that Open accepts. The caller owns the slice.
+func Names() []string { return []string{"auto", "soft", "rdmacore"} }
 
 func open(name string, cfg *Config) (cm.Provider, error) {
 	switch name {
 	case "soft":
 		return openSoft(cfg)
 	case "rdmacore":
-		return openRDMACore()
+		return rdmacore.Open()
 	case "auto":
 		return openAuto(cfg)
 	}
 	return nil, &verbs.FeatureError{
 		Feature: fmt.Sprintf("provider %q", name),
-		Reason:  fmt.Errorf("available are auto, %s", strings.Join(Names(), ", ")),
+		Reason:  fmt.Errorf("available are %s", strings.Join(Names(), ", ")),
 	}
 }
 

@@ -27,8 +27,8 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// TestOpenConfiguredSoft checks that the soft device gets its configuration. In a build with
-// rdmacore, the path makes Open("auto") choose the soft device.
+// TestOpenConfiguredSoft checks that the soft device gets its configuration. On a host with an
+// RDMA device, the path makes Open("auto") choose the soft device.
 func TestOpenConfiguredSoft(t *testing.T) {
 	for name, cfg := range map[string]*soft.Config{"soft": {RingSlots: 3}, "auto": {Path: soft.PathLocal, RingSlots: 3}} {
 		_, err := provider.Open(name, &provider.Config{Soft: cfg})
@@ -48,7 +48,7 @@ func TestOpenRefuses(t *testing.T) {
 		p, err := provider.Open(name, nil)
 		require.Nil(t, p)
 		require.ErrorIs(t, err, verbs.ErrNotSupported)
-		require.ErrorContains(t, err, fmt.Sprintf("rdma: open provider: provider %q: not supported: available are auto, soft", name))
+		require.ErrorContains(t, err, fmt.Sprintf("rdma: open provider: provider %q: not supported: available are auto, soft, rdmacore", name))
 		var op *verbs.OpError
 		require.ErrorAs(t, err, &op)
 	}

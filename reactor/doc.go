@@ -32,11 +32,10 @@
 //
 // The engine gets its devices from a provider, which the program opens first and closes
 // last. Package provider/soft has an RDMA device in software, which needs no hardware and
-// no privileges. Package provider/rdmacore has the RDMA devices of the kernel, in
-// a build with the tag rdmacore. Package
-// provider opens one of these providers by a name, which a user may choose. The reactor
-// needs a cm.Provider, which has devices (verbs.Provider) and connection management
-// (cm.Transport).
+// no privileges. Package provider/rdmacore has the RDMA devices of the kernel. Package
+// provider opens one of these providers by a name, which a user may choose, or the one that
+// has an address. The reactor needs a cm.Provider, which has devices (verbs.Provider) and
+// connection management (cm.Transport).
 //
 // An Engine runs each of its loops on a goroutine. NewLoop makes a loop that the program
 // runs itself. Connections are of the type RC (reliable connection). For datagrams use

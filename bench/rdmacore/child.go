@@ -1,37 +1,45 @@
-//go:build rdmacore && cgo && linux
+//go:build cgo && linux
 
 package main
 
-// #cgo CFLAGS: -O2 -Wall -Wextra -Werror
-// #cgo LDFLAGS: -lrdmacm -libverbs
-// #include "stub.h"
-// #include "baseline.h"
-import "C"
-
 import (
 	"encoding/json"
-	"fmt"
 	"io"
 	"os"
 	"runtime"
 	"runtime/pprof"
 	"strconv"
-	"syscall"
 
 	"github.com/rdmaloop/rdmaloop/provider/rdmacore"
 )
 
-// sharedSize is the size of the shared memory in bytes.
-const sharedSize = C.sizeof_struct_shared
+type spec struct {
+	Step   string
+	Size   int // bytes of a message
+	Rounds int // round trips in a chunk
+	Chunks int // number of chunks, each of which is timed
 
-// slotBytes is the largest size of a message in bytes.
-const slotBytes = C.SLOT_BYTES
+	// Interrupted makes both processes call interrupt().
+	Interrupted bool
+}
+
+// The sides of a measurement. The server starts first.
+const (
+	server = iota
+	client
+)
+
+// childArg is the first argument of a child. The side and the spec follow.
+const childArg = "child"
 
 // Descriptors that a child inherits.
 const (
 	memoryFD = 3 + iota
 	socketFD
 )
+
+// slotBytes is the largest size of a message in bytes: SLOT_BYTES in stub.h.
+const slotBytes = 120
 
 // runChild runs one side of a measurement. The client prints the durations of the chunks
 // as JSON.
@@ -44,8 +52,8 @@ func runChild(args []string) error {
 	if err := json.Unmarshal([]byte(args[1]), &s); err != nil {
 		return err
 	}
-	if e := C.stub_start(memoryFD, socketFD, C.int(side)); e != 0 {
-		return fmt.Errorf("start the stub: %w", syscall.Errno(e))
+	if err := startStub(side); err != nil {
+		return err
 	}
 	if s.Interrupted {
 		if err := interrupt(); err != nil {
@@ -83,20 +91,8 @@ func runStep(s *spec, side int) ([]uint64, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.Step == "provider" {
+	if s.Step == "provider" || s.Step == "linked" {
 		return runProvider(p, s, side)
 	}
 	return runReactor(p, s, side)
 }
-
-func runC(s *spec, side int) ([]uint64, error) {
-	times := make([]uint64, s.Chunks)
-	e := C.baseline(C.int(s.Size), C.int(s.Rounds), C.int(s.Chunks), C.int(side), (*C.uint64_t)(&times[0]))
-	if e != 0 {
-		return nil, syscall.Errno(e)
-	}
-	return times, nil
-}
-
-// meet tells the peer that this side is ready, and waits until the peer is ready.
-func meet() { C.stub_meet() }

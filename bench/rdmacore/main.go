@@ -3,11 +3,14 @@
 // Command rdmacore measures how much time packages rdmacore and reactor add to a
 // message. It uses a device that takes no time, which is a stub in C: see stub.h.
 //
-// Two processes on two processors exchange messages in four steps. Each step adds one
+// Two processes on two processors exchange messages in five steps. Each step adds one
 // layer:
 //
 //   - c: a loop in C that calls ibv_post_send, ibv_poll_cq and ibv_post_recv
-//   - provider: the same loop in Go with package rdmacore
+//   - linked: the same loop in Go with package rdmacore, in a program that is linked to the
+//     stub
+//   - provider: the same in a program that opens the stub as a library when it runs, as all
+//     programs do that are built without the tag rdmacore
 //   - reactor: an engine with one busy loop at each end
 //   - echo: like reactor, and for each message the client also reads the clock twice,
 //     records the time in a histogram, and compares the bytes
@@ -28,17 +31,7 @@ import (
 )
 
 // steps are the names of the steps, in the order of the layers.
-var steps = []string{"c", "provider", "reactor", "echo"}
-
-type spec struct {
-	Step   string
-	Size   int // bytes of a message
-	Rounds int // round trips in a chunk
-	Chunks int // number of chunks, each of which is timed
-
-	// Interrupted makes both processes call interrupt().
-	Interrupted bool
-}
+var steps = []string{"c", "linked", "provider", "reactor", "echo"}
 
 // warmUpChunks is how many chunks at the beginning do not count. Arbitrary.
 const warmUpChunks = 5
@@ -88,6 +81,11 @@ func measureAll(ctx context.Context, s spec, turns int) (map[string][]float64, e
 	if s.Size < 1 || s.Size > 96 || turns < 1 || s.Rounds < 1 || s.Chunks <= warmUpChunks {
 		return nil, fmt.Errorf("the size must be from 1 to 96, the chunks more than %d, and the other numbers positive", warmUpChunks)
 	}
+	programs, err := buildPrograms(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer programs.remove()
 	times := map[string][]float64{}
 	for turn := range turns {
 		for i := range steps {
@@ -97,7 +95,7 @@ func measureAll(ctx context.Context, s spec, turns int) (map[string][]float64, e
 				i = len(steps) - 1 - i
 			}
 			s.Step = steps[i]
-			chunks, err := measure(ctx, &s)
+			chunks, err := measure(ctx, programs, &s)
 			if err != nil {
 				return nil, errors.Join(ctx.Err(), err)
 			}

@@ -29,9 +29,12 @@ func TestEachStepIsMeasured(t *testing.T) {
 // TestCallsAreInterrupted checks two steps while both processes are interrupted. A call
 // of package ccall may be interrupted at any instruction.
 func TestCallsAreInterrupted(t *testing.T) {
-	for _, step := range []string{"provider", "reactor"} {
+	programs, err := buildPrograms(t.Context())
+	require.NoError(t, err)
+	defer programs.remove()
+	for _, step := range []string{"linked", "provider", "reactor"} {
 		s := spec{Step: step, Size: 64, Rounds: 2000, Chunks: 50, Interrupted: true}
-		chunks, err := measure(t.Context(), &s)
+		chunks, err := measure(t.Context(), programs, &s)
 		require.NoError(t, err, step)
 		require.Len(t, chunks, s.Chunks, step)
 	}

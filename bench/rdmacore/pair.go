@@ -19,17 +19,11 @@ import (
 	"github.com/rdmaloop/rdmaloop/examples/latency"
 )
 
-// The sides of a measurement. The server starts first.
-const (
-	server = iota
-	client
-)
-
 // measureTimeout is how long one measurement may take. Arbitrary.
 const measureTimeout = time.Minute
 
 // measure runs one step in two processes, and returns the nanoseconds of each chunk.
-func measure(ctx context.Context, s *spec) (chunks []uint64, err error) {
+func measure(ctx context.Context, p *programs, s *spec) (chunks []uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, measureTimeout)
 	defer cancel()
 	cpus := latency.AllowedCPUs()
@@ -48,7 +42,7 @@ func measure(ctx context.Context, s *spec) (chunks []uint64, err error) {
 	var children [2]*child
 	for side := range children {
 		// files[0] is the shared memory. The other two files are the ends of the socket pair.
-		if children[side], err = startChild(ctx, s, side, cpus[side], files[0], files[1+side]); err != nil {
+		if children[side], err = startChild(ctx, p, s, side, cpus[side], files[0], files[1+side]); err != nil {
 			cancel()
 			break
 		}
@@ -89,23 +83,17 @@ type child struct {
 	stdout, stderr bytes.Buffer
 }
 
-// childArg is the first argument of a child. The side and the spec follow.
-const childArg = "child"
-
-func startChild(ctx context.Context, s *spec, side, cpu int, memory, socket *os.File) (*child, error) {
+func startChild(ctx context.Context, p *programs, s *spec, side, cpu int, memory, socket *os.File) (*child, error) {
 	order, err := json.Marshal(s)
 	if err != nil {
 		return nil, err
 	}
-	program, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
+	program, env := p.of(s.Step)
 	c := &child{cmd: exec.CommandContext(ctx, program, childArg, fmt.Sprint(side), string(order))}
 	c.cmd.Stdout, c.cmd.Stderr = &c.stdout, &c.stderr
 	c.cmd.ExtraFiles = []*os.File{memory, socket}
 	// While the loop polls, the Go runtime may need a second thread.
-	c.cmd.Env = append(os.Environ(), "GOMAXPROCS=2")
+	c.cmd.Env = append(os.Environ(), "GOMAXPROCS=2", env)
 	return c, pin.Start(c.cmd, cpu)
 }
 

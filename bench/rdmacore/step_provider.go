@@ -1,11 +1,11 @@
-//go:build rdmacore && cgo && linux
+//go:build cgo && linux
 
 package main
 
 import (
 	"time"
 
-	"github.com/rdmaloop/rdmaloop/provider/rdmacore"
+	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -31,7 +31,7 @@ type end struct {
 }
 
 // runProvider does in Go what baseline.c does in C.
-func runProvider(p *rdmacore.Provider, s *spec, side int) ([]uint64, error) {
+func runProvider(p cm.Provider, s *spec, side int) ([]uint64, error) {
 	e, err := openEnd(p)
 	if err != nil {
 		return nil, err
@@ -111,7 +111,7 @@ func (e *end) postRecv(place int) error {
 }
 
 // openEnd creates a connected queue pair with posted receive buffers.
-func openEnd(p *rdmacore.Provider) (e *end, err error) {
+func openEnd(p cm.Provider) (e *end, err error) {
 	devices, err := p.Devices()
 	if err != nil {
 		return nil, err

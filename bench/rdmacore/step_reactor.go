@@ -1,4 +1,4 @@
-//go:build rdmacore && cgo && linux
+//go:build cgo && linux
 
 package main
 
@@ -11,7 +11,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
-	"github.com/rdmaloop/rdmaloop/provider/rdmacore"
+	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
@@ -22,7 +22,7 @@ var address = netip.MustParseAddrPort("192.0.2.1:7471")
 const closeTimeout = 5 * time.Second
 
 // runReactor runs one side of the steps reactor and echo.
-func runReactor(p *rdmacore.Provider, s *spec, side int) (times []uint64, err error) {
+func runReactor(p cm.Provider, s *spec, side int) (times []uint64, err error) {
 	done := make(chan error, 4)
 	var h reactor.Handler = &echoServer{done: done}
 	c := &echoClient{spec: s, done: done, payload: make([]byte, s.Size), times: make([]uint64, 0, s.Chunks)}

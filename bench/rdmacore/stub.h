@@ -1,6 +1,7 @@
 /* A stub of libibverbs and librdmacm, with a device that takes no time. The stub has the
- * functions that provider/rdmacore calls. The linker takes these functions instead of
- * the functions of the libraries.
+ * functions that provider/rdmacore calls. In a program that is linked to the stub, the
+ * linker takes these functions instead of those of the libraries. In other programs the
+ * stub is a library, which the provider opens in place of both.
  *
  * The device connects two processes. Each process has one queue pair, which sends
  * messages through a ring in shared memory. Completions raise no events, so a loop must

@@ -40,6 +40,11 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, ui
 	return mr;
 }
 
+struct ibv_mr *(ibv_reg_mr)(struct ibv_pd *pd, void *addr, size_t length, int access)
+{
+	return ibv_reg_mr_iova2(pd, addr, length, (uintptr_t)addr, access);
+}
+
 int ibv_dereg_mr(struct ibv_mr *mr) { return discard(mr); }
 
 int ibv_destroy_comp_channel(struct ibv_comp_channel *c)

@@ -44,7 +44,6 @@ func buildPrograms(ctx context.Context, dir string, cases []testCase) (tree, err
 		}
 		out := filepath.Join(dir, program.name)
 		args := append(make,
-			"-tags=rdmacore",
 			// Without symbols, the files need less of the guest's memory.
 			"-ldflags=-s -w",
 			"-o", out, ".")

@@ -1,9 +1,10 @@
-//go:build rdmacore && cgo && linux
+//go:build cgo && linux
 
 package rdmacore
 
-// The compiler flags and C libraries of the whole package.
+// The compiler flags of the whole package. Before glibc 2.34, dlopen(3) is in a library of
+// its own.
 
-// #cgo CFLAGS: -O2 -Wall -Wextra -Werror
-// #cgo LDFLAGS: -lrdmacm -libverbs
+// #cgo CFLAGS: -O2
+// #cgo LDFLAGS: -ldl
 import "C"

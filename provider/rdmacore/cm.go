@@ -1,4 +1,4 @@
-//go:build rdmacore && cgo && linux
+//go:build cgo && linux
 
 package rdmacore
 
@@ -17,7 +17,7 @@ import (
 // channel implements cm.TransportChannel. A goroutine holds the lock while it calls
 // librdmacm for the channel or for one of its IDs.
 type channel struct {
-	provider *Provider
+	provider *provider
 	fd       int
 
 	mu sync.Mutex
@@ -29,7 +29,7 @@ type channel struct {
 // OpenChannel opens an event channel. It implements cm.Transport.
 //
 // Implements: rdma_create_event_channel(3).
-func (p *Provider) OpenChannel() (cm.TransportChannel, error) {
+func (p *provider) OpenChannel() (cm.TransportChannel, error) {
 	const op = "open event channel"
 	if err := p.users.add(); err != nil {
 		return nil, operr.Wrap(op, err)
@@ -88,20 +88,20 @@ func (ch *channel) Close() error {
 	return nil
 }
 
-func (p *Provider) addID(i *id) {
+func (p *provider) addID(i *id) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ids[i.address()] = i
 }
 
-func (p *Provider) removeID(i *id) {
+func (p *provider) removeID(i *id) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.ids, i.address())
 }
 
 // id returns the ID whose struct rdma_cm_id has the given address, or nil.
-func (p *Provider) id(address uint64) *id {
+func (p *provider) id(address uint64) *id {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.ids[uintptr(address)]

@@ -1,4 +1,4 @@
-//go:build rdmacore && cgo && linux
+//go:build cgo && linux
 
 package rdmacore
 
@@ -21,7 +21,7 @@ import (
 // id implements cm.TransportID. The lock of the event channel protects the fields c, qp
 // and minRNRTimer.
 type id struct {
-	provider *Provider
+	provider *provider
 	// The event channel of the ID. Migrate changes it while it holds the locks of the
 	// old and the new channel.
 	channel atomic.Pointer[channel]

@@ -1,4 +1,4 @@
-//go:build rdmacore && cgo && linux
+//go:build cgo && linux
 
 package rdmacore
 
@@ -14,12 +14,13 @@ import (
 	"sync"
 	"unsafe"
 
+	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A Provider gives access to the RDMA devices of the kernel. It implements cm.Provider.
-type Provider struct {
+// provider implements cm.Provider.
+type provider struct {
 	users   userCount // counts open objects and event channels
 	list    **C.struct_ibv_context
 	devices []*device
@@ -30,23 +31,28 @@ type Provider struct {
 	migrating sync.Mutex // lock that is held while an ID moves to another channel
 }
 
-// Open opens the devices that librdmacm finds. If there are no devices or no RDMA
-// modules, the error is a *verbs.FeatureError.
+// Open opens the RDMA devices that librdmacm finds. Any goroutine may call Open. The caller
+// closes the provider after all objects that were created from it.
+//
+// The error wraps a *verbs.FeatureError if the libraries are missing or older than version 35,
+// if the program was built without cgo, or if there is no device. Other errors are those of a
+// device that could not be opened.
 //
 // Implements: rdma_get_devices(3).
-func Open() (*Provider, error) {
+func Open() (cm.Provider, error) {
+	const op = "open rdmacore"
+	if err := load(); err != nil {
+		return nil, operr.Wrap(op, noAccess(err))
+	}
 	var n C.int
 	list, err := C.rdma_get_devices(&n)
 	if list == nil || n == 0 {
 		if err == nil {
 			err = errors.New("the list of devices is empty")
 		}
-		return nil, operr.Wrap("open rdmacore", &verbs.FeatureError{
-			Feature: "provider rdmacore",
-			Reason:  fmt.Errorf("no access to RDMA hardware: %w", err),
-		})
+		return nil, operr.Wrap(op, noAccess(err))
 	}
-	p := &Provider{list: list, ids: make(map[uintptr]*id)}
+	p := &provider{list: list, ids: make(map[uintptr]*id)}
 	for _, ctx := range unsafe.Slice(list, n) {
 		d, err := openDevice(p, ctx)
 		if err != nil {
@@ -57,12 +63,34 @@ func Open() (*Provider, error) {
 	return p, nil
 }
 
+func noAccess(reason error) error {
+	return &verbs.FeatureError{
+		Feature: "provider rdmacore",
+		Reason:  fmt.Errorf("no access to RDMA hardware: %w", reason),
+	}
+}
+
+// loading protects the C table of functions: two calls of Open write it.
+var loading sync.Mutex
+
+// load opens libibverbs and librdmacm, unless the program is linked to them.
+func load() error {
+	loading.Lock()
+	defer loading.Unlock()
+	var why [256]C.char
+	if C.rl_load(&why[0], C.size_t(len(why))) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s. rdma-core 35 or later is needed, on Debian the packages libibverbs1, librdmacm1 and ibverbs-providers",
+		C.GoString(&why[0]))
+}
+
 // Name returns "rdmacore".
-func (p *Provider) Name() string { return "rdmacore" }
+func (p *provider) Name() string { return "rdmacore" }
 
 // Devices returns the devices that existed at Open. After Close, the error wraps
 // verbs.ErrClosed.
-func (p *Provider) Devices() ([]verbs.Device, error) {
+func (p *provider) Devices() ([]verbs.Device, error) {
 	if err := p.users.whileOpen(func() error { return nil }); err != nil {
 		return nil, operr.Wrap("list devices", err)
 	}
@@ -73,14 +101,14 @@ func (p *Provider) Devices() ([]verbs.Device, error) {
 	return list, nil
 }
 
-// Close closes the Provider. While objects or event channels are open, it fails with
+// Close closes the provider. While objects or event channels are open, it fails with
 // verbs.ErrBusy.
 //
 // librdmacm keeps devices open. Close releases only devices that were removed, so that a
 // later Open can use them when they are back.
 //
 // Implements: rdma_free_devices(3).
-func (p *Provider) Close() error {
+func (p *provider) Close() error {
 	var kept error
 	err := p.users.close(func() error {
 		for _, d := range p.devices {
@@ -96,7 +124,7 @@ func (p *Provider) Close() error {
 // releaseRemoved closes the descriptors of devices that were removed after Open.
 //
 // Implements: ibv_get_device_list(3), ibv_free_device_list(3).
-func (p *Provider) releaseRemoved() (err error) {
+func (p *provider) releaseRemoved() (err error) {
 	var n C.int
 	// The list is nil or empty if the host has no device.
 	list := C.ibv_get_device_list(&n)
@@ -115,7 +143,7 @@ func (p *Provider) releaseRemoved() (err error) {
 }
 
 // device returns the device that has the context ctx, or nil.
-func (p *Provider) device(ctx *C.struct_ibv_context) *device {
+func (p *provider) device(ctx *C.struct_ibv_context) *device {
 	i := slices.IndexFunc(p.devices, func(d *device) bool { return d.ctx == ctx })
 	if i < 0 {
 		return nil
@@ -125,7 +153,7 @@ func (p *Provider) device(ctx *C.struct_ibv_context) *device {
 
 // device implements verbs.Device.
 type device struct {
-	provider *Provider
+	provider *provider
 	ctx      *C.struct_ibv_context
 	name     string
 	attr     verbs.DeviceAttr
@@ -138,7 +166,7 @@ type device struct {
 	async   *asyncQueue
 }
 
-func openDevice(p *Provider, ctx *C.struct_ibv_context) (*device, error) {
+func openDevice(p *provider, ctx *C.struct_ibv_context) (*device, error) {
 	d := &device{provider: p, ctx: ctx, name: C.GoString(C.ibv_get_device_name(ctx.device))}
 	if err := d.describe(); err != nil {
 		return nil, operr.Wrap("open device "+d.name, err)

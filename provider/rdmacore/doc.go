@@ -2,9 +2,10 @@
 // RoCEv2 and iWARP, and the software devices rxe and siw. It calls the C libraries
 // libibverbs and librdmacm. No other package of the library uses cgo.
 //
-// The package needs Linux, cgo and the build tag rdmacore. Without them it is empty. On
-// Debian, the build needs the packages libibverbs-dev and librdmacm-dev, version 35 or
-// later. At run time, a program needs libibverbs1, librdmacm1 and ibverbs-providers.
+// A program needs rdma-core 35 or later at run time, on Debian the packages libibverbs1,
+// librdmacm1 and ibverbs-providers. Open finds the libraries by their names libibverbs.so.1
+// and librdmacm.so.1. To build a program, neither the libraries nor their headers are needed,
+// only Linux, cgo and a C compiler; in other builds Open returns an error.
 //
 // # Calls into C
 //
@@ -76,7 +77,7 @@
 // needs the event even without connections keeps a listener on the device. In package
 // reactor, connections and listeners of the device end with reactor.ErrDeviceRemoved.
 //
-// The program then shuts its engine down and closes the Provider. Its connections on
+// The program then shuts its engine down and closes the provider. Its connections on
 // other devices end, too. When the device is back, Open finds it. The command that
 // removes a Soft-RoCE device, "rdma link delete", waits until no process has the device
 // open.

@@ -1,4 +1,4 @@
-//go:build rdmacore && cgo && linux
+//go:build cgo && linux
 
 package rdmacore
 

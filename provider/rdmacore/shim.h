@@ -6,8 +6,8 @@
 
 #include <errno.h>
 #include <stdint.h>
-#include <infiniband/verbs.h>
-#include <rdma/rdma_cma.h>
+
+#include "rdma.h"
 
 /* The arguments and the result of a call that posts n requests. queue is the address of
  * a queue pair or SRQ. reqs, sges and inline_data are the addresses of the arrays in

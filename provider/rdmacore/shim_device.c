@@ -1,4 +1,4 @@
-//go:build rdmacore && cgo && linux
+//go:build cgo && linux
 
 #define _GNU_SOURCE /* dup3 */
 

@@ -24,7 +24,7 @@
 //	interop send_lat -listen 192.0.2.1:18515  ib_send_lat -R 192.0.2.1
 //	ib_send_bw -R                             interop send_bw -connect 192.0.2.1:18515
 //
-// Here interop stands for go run -tags rdmacore ./internal/vm/interop. The number and the
+// Here interop stands for go run ./internal/vm/interop. The number and the
 // size of the messages must be the same on both sides: -count, -size and -iterations
 // here, and -C, -S, -I, -n and -s there. The program can also be both sides, on any
 // device.
