@@ -31,7 +31,7 @@ func (r *rig) requestEvents() (listener *cm.ID, first, second cm.Event) {
 		ev, err := r.cms.Wait(ctx)
 		r.NoError(err)
 		r.Equal(cm.ConnectRequest, ev.Type)
-		r.Same(listener, ev.Listener)
+		r.True(listener == ev.Listener, "the event names another listener")
 		r.closing("passive id", ev.ID.Close)
 		return ev
 	}

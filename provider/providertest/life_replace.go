@@ -10,7 +10,7 @@ import (
 func (e *end) replaceQP(pl *plan) {
 	e.r.t.Helper()
 	e.r.NoError(e.id.CloseQP())
-	e.r.Nil(e.id.QP())
+	e.r.Zero(e.id.QP())
 	e.createQP(pl)
 }
 

@@ -4,8 +4,6 @@ import (
 	"net/netip"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -50,12 +48,13 @@ func Run(t *testing.T, open func(t *testing.T) cm.Provider, opts Options) {
 
 func capabilities(t *testing.T, open func(t *testing.T) cm.Provider) verbs.Caps {
 	t.Helper()
+	c := checks{t}
 	provider := open(t)
 	devices, err := provider.Devices()
-	require.NoError(t, err)
-	require.NotEmpty(t, devices)
+	c.NoError(err)
+	c.NotEmpty(devices)
 	caps := devices[0].Caps()
-	require.NoError(t, provider.Close())
+	c.NoError(provider.Close())
 	return caps
 }
 

@@ -7,9 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -20,8 +17,7 @@ const waitLimit = 30 * time.Second
 // A rig is the device under test, with the objects of every case. One goroutine uses it.
 // The end of the test closes all objects in reverse order.
 type rig struct {
-	*require.Assertions
-	t        *testing.T
+	checks
 	opts     Options
 	progress verbs.Progress
 
@@ -38,7 +34,7 @@ type rig struct {
 }
 
 func newRig(t *testing.T, open func(t *testing.T) cm.Provider, opts Options, progress verbs.Progress) *rig {
-	r := &rig{Assertions: require.New(t), t: t, opts: opts, progress: progress}
+	r := &rig{checks: checks{t}, opts: opts, progress: progress}
 	r.provider = open(t)
 	r.closing("provider", r.provider.Close)
 	r.findDevice()
@@ -75,7 +71,11 @@ func (r *rig) findDevice() {
 // closing closes an object at the end of the test. If that fails, the test fails, but the
 // other objects are still closed.
 func (r *rig) closing(what string, closeObject func() error) {
-	r.t.Cleanup(func() { assert.NoError(r.t, closeObject(), "close %s", what) })
+	r.t.Cleanup(func() {
+		if err := closeObject(); err != nil {
+			r.t.Errorf("close %s: %v", what, err)
+		}
+	})
 }
 
 // requires skips the case if the device lacks a capability.
@@ -145,6 +145,8 @@ func (r *rig) noCompletionsLeft() {
 		r.turn()
 	}
 	for i, q := range r.queues {
-		assert.Empty(r.t, q.wcs, "completions left on queue %d", i)
+		if len(q.wcs) > 0 {
+			r.t.Errorf("completions left on queue %d: %v", i, q.wcs)
+		}
 	}
 }

@@ -100,7 +100,7 @@ func windowOperations(r *rig) {
 		p.b.setWord(0, 5)
 		p.a.post(p.a.through(w, verbs.OpFetchAdd, 4, p.b, 0, p.a.sge(0, 8)))
 		p.a.sends.inOrder(4)
-		r.EqualValues(5, p.a.word(0))
+		r.Equal(uint64(5), p.a.word(0))
 	}
 }
 

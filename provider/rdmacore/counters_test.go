@@ -50,7 +50,7 @@ func TestReadCounters(t *testing.T) {
 // rxe has counters of sent and received packets.
 func TestCountersOfRXE(t *testing.T) {
 	dev := newRig(t).dev
-	if dev.Attr().Vendor != rxeVendor {
+	if dev.Attr().Vendor != "0xffffff" {
 		t.Skip("the device is not rxe")
 	}
 	list, err := dev.Counters(1)

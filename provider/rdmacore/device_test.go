@@ -35,39 +35,8 @@ func open(t *testing.T) cm.Provider {
 	return p
 }
 
-// rxe returns the outcomes in which the device rxe of Linux 6.1 differs from the
-// standard. For memory windows, these are the causes in the driver:
-//
-//   - It checks an access to a window against the bounds of the region.
-//   - It does not compare the queue pair of a window when a key is invalidated.
-//   - It acknowledges a SEND with invalidate before it checks whether the key can be
-//     invalidated.
-//   - When it retransmits requests that were posted before a bind, it executes the bind
-//     again.
-func rxe() map[providertest.Violation]providertest.Outcome {
-	return map[providertest.Violation]providertest.Outcome{
-		providertest.RecvTooShort:     {Requester: verbs.StatusRemOpErr, Responder: verbs.StatusLocQPOpErr},
-		providertest.RecvInaccessible: {Requester: verbs.StatusRemOpErr, Responder: verbs.StatusLocQPOpErr},
-		providertest.WriteImmAccess:   {Requester: verbs.StatusRemAccessErr, Responder: verbs.StatusRemAccessErr},
-		providertest.PayloadKey:       {Requester: verbs.StatusLocQPOpErr},
-		providertest.Misaligned:       {Refused: true},
-
-		providertest.WindowBounds:       {Executed: true},
-		providertest.LocalOtherQP:       {Executed: true},
-		providertest.RemoteOtherQP:      {Executed: true},
-		providertest.RemoteInvalidation: {Responder: verbs.StatusRemInvReqErr},
-		providertest.BindRepeated:       {Requester: verbs.StatusWRFlushErr},
-	}
-}
-
-// rxeVendor is the vendor id of rxe.
-const rxeVendor = "0xffffff"
-
 func TestConformance(t *testing.T) {
-	opts := providertest.Options{Addr: testAddr(t)}
-	if newRig(t).dev.Attr().Vendor == rxeVendor {
-		opts.Deviations = rxe()
-	}
+	opts := providertest.Options{Addr: testAddr(t), Deviations: providertest.KnownDeviations(newRig(t).dev.Attr().Vendor)}
 	providertest.Run(t, open, opts)
 }
 
