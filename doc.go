@@ -9,6 +9,7 @@
 //	cm             connections: listen, connect, accept, reject, private data
 //	verbs          the terms (devices, queue pairs, work requests) and the
 //	               interfaces that a provider implements
+//	monitor        offers the counters of a program to the command rdmaloop top
 //	provider       opens a provider by name
 //	provider/soft  an RDMA device in software: no hardware, no privileges, no cgo
 //	provider/rdmacore

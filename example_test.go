@@ -14,7 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/rdmaloop/rdmaloop/provider/soft"
+	"github.com/rdmaloop/rdmaloop/provider"
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
@@ -66,12 +66,14 @@ func (a asker) OnDialError(_ *reactor.Loop, _ netip.AddrPort, _ *reactor.DialOpt
 
 // Example is the function main of the program in README.md.
 func Example() {
-	device, err := soft.Open(nil) // an RDMA device in software
+	addr := netip.MustParseAddrPort("127.0.0.1:0")
+	// An RDMA device that has the address, or else one in software.
+	device, err := provider.Open("auto", &provider.Config{Addr: addr.Addr()})
 	check(err)
 	engine, err := reactor.New(device, echo{}, nil) // one loop, with the defaults
 	check(err)
 	check(engine.Start())
-	listener, err := engine.Listen(netip.MustParseAddrPort("127.0.0.1:0"), nil)
+	listener, err := engine.Listen(addr, nil)
 	check(err)
 
 	client := asker{answer: make(chan string, 1)}

@@ -107,8 +107,9 @@ func TestRequirements(t *testing.T) {
 	}, required[true])
 }
 
-// TestLeanProgram builds a program that imports reactor and provider/soft, outside of the
-// workspace, and checks that it has no other foreign module than golang.org/x/sys.
+// TestLeanProgram builds a program that imports reactor and all providers, and the command
+// rdmaloop, outside of the workspace, and checks that they have no other foreign module than
+// golang.org/x/sys.
 func TestLeanProgram(t *testing.T) {
 	root, err := os.Getwd()
 	require.NoError(t, err)
@@ -118,17 +119,19 @@ func TestLeanProgram(t *testing.T) {
 	for name, text := range map[string]string{
 		"go.mod":  "module lean\n\ngo 1.26\n\nrequire " + module + " v0.0.0\n\nreplace " + module + " => " + root + "\n",
 		"go.sum":  string(sums),
-		"main.go": "package main\n\nimport (\n\t_ \"" + module + "/provider/soft\"\n\t_ \"" + module + "/reactor\"\n)\n\nfunc main() {}\n",
+		"main.go": "package main\n\nimport (\n\t_ \"" + module + "/monitor\"\n\t_ \"" + module + "/provider\"\n\t_ \"" + module + "/reactor\"\n)\n\nfunc main() {}\n",
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
-	goCommand(t, dir, "off", "build", "-o", "lean", ".")
-	var modules []string
-	for line := range strings.Lines(goCommand(t, dir, "off", "version", "-m", "lean")) {
-		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == "dep" {
-			modules = append(modules, fields[1])
+	for _, program := range []string{".", module + "/cmd/rdmaloop"} {
+		goCommand(t, dir, "off", "build", "-o", "lean", program)
+		var modules []string
+		for line := range strings.Lines(goCommand(t, dir, "off", "version", "-m", "lean")) {
+			if fields := strings.Fields(line); len(fields) > 1 && (fields[0] == "dep" || fields[1] == module) {
+				modules = append(modules, fields[1])
+			}
 		}
+		slices.Sort(modules)
+		require.Equal(t, []string{module, "golang.org/x/sys"}, modules, program)
 	}
-	slices.Sort(modules)
-	require.Equal(t, []string{module, "golang.org/x/sys"}, modules)
 }

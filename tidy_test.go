@@ -146,6 +146,9 @@ var arrows = map[string][]string{
 	"reactor/internal/slab":       {"verbs"},
 	"reactor/internal/closemsg":   {},
 	"reactor/internal/longmsg":    {},
+	"monitor":                     {"reactor", "verbs"},
+	"cmd/rdmaloop":                append([]string{"cmd/rdmaloop/internal/doctor", "monitor", "provider/providertest"}, public...),
+	"cmd/rdmaloop/internal/*":     {},
 	"stream":                      {"verbs", "cm", "reactor", "internal/netaddr", "internal/operr", "stream/internal/rsocket", "stream/internal/turns"},
 	"stream/internal/rsocket":     {},
 	"stream/internal/turns":       {"reactor", "verbs", "internal/operr"},
@@ -172,13 +175,14 @@ var arrows = map[string][]string{
 	"bench/rdmacore":              append([]string{"bench/pin", "examples/latency"}, public...),
 }
 
-var public = []string{"verbs", "poller", "cq", "cm", "reactor", "stream", "gnetrdma", "provider", "provider/soft", "provider/rdmacore"}
+var public = []string{"verbs", "poller", "cq", "cm", "reactor", "stream", "gnetrdma", "provider", "provider/soft", "provider/rdmacore", "monitor"}
 
 // testArrows has, for each package, the packages that its tests may import in addition to
 // the packages in arrows.
 var testArrows = map[string][]string{
 	".":                     slices.Concat(public, testSupport),
 	"*":                     testSupport,
+	"monitor":               slices.Concat([]string{"provider/soft"}, testSupport),
 	"reactor":               slices.Concat([]string{"provider/soft"}, testSupport),
 	"stream":                slices.Concat([]string{"provider/soft"}, testSupport),
 	"internal/instructions": slices.Concat([]string{"provider/soft", "reactor", "stream"}, testSupport),
