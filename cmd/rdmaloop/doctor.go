@@ -1,0 +1,45 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"runtime"
+
+	"github.com/rdmaloop/rdmaloop/cmd/rdmaloop/internal/doctor"
+)
+
+func runDoctor(_ context.Context, f *flags, args []string) error {
+	h := doctor.Host{Root: "/", GOMAXPROCS: runtime.GOMAXPROCS(0)}
+	var addr, cpus string
+	port := uint(4791)
+	f.StringVar(&addr, "addr", "", "`address` that the program will use")
+	f.StringVar(&cpus, "cpus", "", "`list` of processors to which loops will be pinned, such as 0,2-3")
+	f.UintVar(&port, "port", port, "UDP `port` of the wire path, as soft.Config.WirePort")
+	if _, err := f.parse(args, 0, 0); err != nil {
+		return err
+	}
+	var err error
+	if addr != "" {
+		if h.Addr, err = netip.ParseAddr(addr); err != nil {
+			return usagef("-addr: %v", err)
+		}
+	}
+	if h.CPUs, err = doctor.ParseList(cpus); err != nil {
+		return usagef("-cpus: %v", err)
+	}
+	if port == 0 || port > 65535 {
+		return usagef("-port %d: must be from 1 to 65535", port)
+	}
+	h.Port = uint16(port)
+	list := h.Examine()
+	if _, err := fmt.Fprint(f.stdout, doctor.Write(list, f.json)); err != nil {
+		return err
+	}
+	for _, finding := range list {
+		if finding.Level == doctor.Problem {
+			return errFound
+		}
+	}
+	return nil
+}
