@@ -16,6 +16,7 @@ import (
 var goPrograms = []struct{ name, dir string }{
 	{"echo", "examples/echo"},
 	{"bench", "bench"},
+	{"rdmaloop", "cmd/rdmaloop"},
 	{"interop", "internal/vm/interop"},
 	{"nvmeof", "examples/nvmeof"},
 	{"nvmeof-target.test", "examples/nvmeof/target"},
