@@ -102,7 +102,7 @@ var arrows = map[string][]string{
 	"provider/soft/internal/nettest":  {"internal/testutil/peerproc", "provider/soft/internal/hostport", "provider/soft/internal/netlink"},
 	"provider/soft/internal/resource": {"verbs"},
 	"provider/soft/internal/access":   {"provider/soft/internal/counters", "provider/soft/internal/resource"},
-	"provider/soft/internal/counters": {"verbs"},
+	"provider/soft/internal/counters": {"verbs", "internal/hwcounters"},
 	"provider/soft/internal/fragment": {},
 	"provider/soft/internal/shm": {
 		"verbs", "internal/simhost", "provider/soft/internal/counters", "provider/soft/internal/fragment", "provider/soft/internal/random",
@@ -134,7 +134,7 @@ var arrows = map[string][]string{
 	},
 	"provider/soft/internal/udp": {"verbs", "cm", "internal/fdevent", "internal/wire", "internal/psn", "provider/soft/internal/counters", "provider/soft/internal/hostport", "provider/soft/internal/resource"},
 
-	"provider/rdmacore":                {"verbs", "cm", "internal/asyncq", "internal/fdevent", "internal/operr", "provider/rdmacore/internal/ccall"},
+	"provider/rdmacore":                {"verbs", "cm", "internal/asyncq", "internal/fdevent", "internal/hwcounters", "internal/operr", "provider/rdmacore/internal/ccall"},
 	"provider/rdmacore/internal/ccall": {},
 	"reactor": {
 		"verbs", "cq", "cm", "poller", "internal/operr", "internal/fdevent", "internal/goroutine", "internal/limitlog", "internal/simhost", "internal/slots", "internal/timerheap",

@@ -23,8 +23,7 @@ type Device interface {
 	// after another, so the values are not from the same instant. The caller owns the
 	// returned slice.
 	//
-	// Linux shows counters with the same names in sysfs, under ports/N/hw_counters. The
-	// package comment of provider/soft lists the counters of its devices.
+	// Linux shows counters with the same names in sysfs, under ports/N/hw_counters.
 	//
 	// If the port does not exist, the error is a *ParamError. If the driver has no
 	// counters, the error is a *FeatureError.
@@ -105,10 +104,12 @@ type PortAttr struct {
 // reactor. On a device the count begins at 0 when the driver creates the device. In
 // provider/soft the count begins at 0 when the device is opened.
 type Counter struct {
-	Name  string
-	Help  string // what the counter counts; "" if the device does not say it
-	Unit  string // "bytes", "nanoseconds", or "" for a number
-	Gauge bool   // true if Value may decrease, as the number of open connections does
+	Name string
+	Help string // what the counter counts; "" if the device does not say it
+	Unit string // "bytes", "nanoseconds", or "" for a number
+	// Gauge is true if Value is no count, but a present value, such as the number of open
+	// connections, or the largest one so far.
+	Gauge bool
 	Value uint64
 }
 

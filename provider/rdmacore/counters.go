@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/rdmaloop/rdmaloop/internal/hwcounters"
 	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -51,7 +52,7 @@ func readCounters(dir string) ([]verbs.Counter, error) {
 		}
 		// If the contents are not a number, the file is not a counter.
 		if value, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64); err == nil {
-			list = append(list, verbs.Counter{Name: file.Name(), Value: value})
+			list = append(list, verbs.Counter{Name: file.Name(), Help: hwcounters.Help(file.Name()), Value: value})
 		}
 	}
 	return list, nil

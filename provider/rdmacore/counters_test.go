@@ -32,8 +32,8 @@ func TestReadCounters(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []verbs.Counter{
 		{Name: "ack_deferred", Value: 0},
-		{Name: "duplicate_request", Value: math.MaxUint64},
-		{Name: "sent_pkts", Value: 12},
+		{Name: "duplicate_request", Help: "request packets that were executed before", Value: math.MaxUint64},
+		{Name: "sent_pkts", Help: "packets passed to the system", Value: 12},
 	}, got)
 
 	_, err = rdmacore.ReadCounters(filepath.Join(dir, "no driver has made it"))

@@ -53,7 +53,7 @@ type device struct {
 	// what the connections of each shard share, by the number of the shard
 	ways []*ways
 
-	local     counters.Set    // counters of connection management on the local path
+	local     counters.Set    // counters of connection management and mappings of the local path
 	allCounts []*counters.Set // all counters of the device, also those of closed shards
 }
 
@@ -96,6 +96,7 @@ func newDevice(h simhost.Host, cfg *Config) (*device, error) {
 	if err != nil {
 		return nil, err
 	}
+	d.allCounts = append(d.allCounts, &d.Memory)
 	d.cm = d.newManager(wireCM)
 	return d, nil
 }

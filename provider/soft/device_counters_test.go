@@ -20,16 +20,16 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A counted maps the names of a device's counters to their values, except zeros.
+// A counted maps the names of a device's counters to their values, except zeros and gauges.
 type counted map[string]uint64
 
-// countsOf returns the device's counters that are not zero.
+// countsOf returns the device's counters that are not zero, without gauges.
 func countsOf(t testing.TB, d *device) counted {
 	list, err := d.Counters(connmgr.PortNumber)
 	require.NoError(t, err)
 	got := counted{}
 	for _, c := range list {
-		if c.Value > 0 {
+		if c.Value > 0 && !c.Gauge {
 			got[c.Name] = c.Value
 		}
 	}
@@ -156,4 +156,48 @@ func TestCountersAreKept(t *testing.T) {
 	c.end.Close()
 	require.NoError(t, c.dev.close())
 	require.Equal(t, got, countsOf(t, c.dev))
+}
+
+// TestMemoryGauges checks that the gauges have the bytes of memory while it is mapped or
+// registered. A segment between two shards of a device is mapped twice.
+func TestMemoryGauges(t *testing.T) {
+	gauges := func(d *device) counted {
+		list, err := d.Counters(connmgr.PortNumber)
+		require.NoError(t, err)
+		got := counted{}
+		for _, c := range list {
+			if c.Gauge && c.Value > 0 {
+				require.Equal(t, "bytes", c.Unit)
+				got[c.Name] = c.Value
+			}
+		}
+		return got
+	}
+	provider, err := Open(&Config{Path: PathLocal})
+	require.NoError(t, err)
+	d, page := provider.dev, uint64(os.Getpagesize())
+	pd, err := d.AllocPD()
+	require.NoError(t, err)
+	private, err := pd.Alloc(&verbs.AllocAttr{Size: 1 << 16, Access: verbs.AccessLocalWrite})
+	require.NoError(t, err)
+	shared, err := pd.Alloc(&verbs.AllocAttr{Size: 1 << 16, Access: verbs.AccessAll})
+	require.NoError(t, err)
+	registered, err := pd.Register(make([]byte, 1000), verbs.AccessLocalWrite)
+	require.NoError(t, err)
+	require.Equal(t, counted{"alloc_bytes": 2<<16 + page, "registered_bytes": 1000}, gauges(d), "the page describes the region to peers")
+	for _, mr := range []verbs.MR{private, shared, registered} {
+		require.NoError(t, mr.Close())
+		require.NoError(t, mr.Close())
+	}
+	require.NoError(t, pd.Close())
+	require.Empty(t, gauges(d))
+
+	a, b := qptest.NewPair(t, d, verbs.ProgressManual)
+	segments := gauges(d)["segment_bytes"]
+	require.GreaterOrEqual(t, segments, uint64(2*d.cfg.RingBytes))
+	require.Less(t, segments, uint64(16*d.cfg.RingBytes))
+	a.Close()
+	b.Close()
+	require.NoError(t, provider.Close())
+	require.Empty(t, gauges(d))
 }

@@ -137,98 +137,35 @@
 //
 // # Counters
 //
-// verbs.Device.Counters has these counters with the names and the meaning of the counters of
-// rxe:
+// verbs.Device.Counters returns the counters with their descriptions, and docs/metrics.md
+// lists them. The counters of requests, retries, NAKs and packets have the names and the
+// meaning of those of rxe; local_ack_timeout_err, out_of_buffer and rx_icrc_encapsulated
+// those of mlx5. The others have names of their own, because no driver has such counters.
+// Four are gauges of memory, which the Go runtime does not see: alloc_bytes,
+// registered_bytes, segment_bytes and peer_region_bytes. More about some of them:
 //
-//	sent_pkts, rcvd_pkts    packets passed to the system; packets passed to queue pairs
-//	duplicate_request       request packets that were executed before
-//	out_of_seq_request      gaps in the sequence of requests for which a NAK was sent
-//	rcvd_seq_err            sequence error NAKs received
-//	completer_retry_err     times that requests were sent again, after a sequence error
-//	                        NAK, a timeout, or a skipped response
-//	retry_exceeded_err      requests that failed because the retry count was used up
-//	send_rnr_err            RNR NAKs sent: a message found no receive buffer, or the queue
-//	                        pair is paused (verbs.RecvPaused)
-//	rcvd_rnr_err            RNR NAKs received
-//	retry_rnr_exceeded_err  requests that failed because the RNR retry count was used up
-//	send_err                packets that the system refused, too long or unroutable
-//
-// These have the names and the meaning of the counters of mlx5:
-//
-//	local_ack_timeout_err   timeouts after which requests were sent again
-//	out_of_buffer           messages and datagrams for which there was no receive buffer
-//	rx_icrc_encapsulated    packets with a wrong ICRC: they were damaged in the network
-//
-// These have names of their own, because no driver has such counters:
-//
-//	access_refused          connection requests refused after access errors or too many
-//	                        violations of the protocol by the same source
-//	cm_address_full         connection requests refused because of
-//	                        Config.MaxConnsPerAddress
-//	cm_answer_dropped       replies of connection management that were not sent, because
-//	                        of a rate limit or because the peer is not validated
-//	cm_request_dropped      requests dropped because there was no room for them; the peer
-//	                        retransmits them
-//	cm_request_evicted      half-open connections ended to make room for requests of
-//	                        others; see Config.MaxHalfOpen
-//	cm_request_unread       requests dropped before their ICRC was checked, because their
-//	                        source has its share of the requests that wait, or of the
-//	                        half-open connections. These packets are not in rcvd_pkts
-//	datagram_unsent         UD sends to this host that completed and were then dropped,
-//	                        for one of these reasons: the receiver did not exist; it
-//	                        accepted no connection for 10 s; its user is not allowed;
-//	                        it was too slow; no file descriptor was free; the sender
-//	                        was closed
-//	datagram_user_refused   connections of UD senders, and UD sends, refused because of
-//	                        Config.AllowedUsers
-//	no_descriptors_err      connections on the local path refused because no file
-//	                        descriptor was free. If a UD sender is refused, the datagrams
-//	                        that it has already sent are still received
-//	mapped_bytes_err        regions and segments of peers that were not mapped because of
-//	                        Config.MaxMappedPerProcess or Config.MaxMapped
-//	no_mappings_err         connections on the local path refused because the process has
-//	                        too many mappings (vm.max_map_count)
-//	rcvd_datagram_err       datagrams that a UD queue pair dropped because it was not
-//	                        ready, the Q_Key was wrong, or the receive buffer was too
-//	                        small
-//	partial_message_expired connections ended because the rest of a message did not
-//	                        arrive in time, and others waited for its receive buffer. A
-//	                        peer usually stops its retries before that
-//	partial_message_refused first packets of messages of several packets, refused with an
-//	                        RNR NAK because the incomplete messages of the source held its
-//	                        share of the receive buffers of an SRQ
-//	peer_shards_err         connections on the local path refused because their process has
-//	                        connections of too many loops: 256, or twice the processors
-//	rcvd_ident_err          IPv4 packets whose ICRC is right only with another IP
-//	                        identification than expected: the packet was damaged, or the
-//	                        sender has skipped many identifications
-//	rcvd_malformed_err      datagrams that are no packets of RoCEv2
-//	rcvd_no_qp_err          packets for an unknown queue pair or partition
-//	rcvd_overrun_err        datagrams that the system dropped before they were read,
-//	                        usually because the socket was full. With PathAuto the
-//	                        system also drops datagrams from this host, and they
-//	                        are counted here too. A socket buffers up to
+//	cm_request_unread       These packets are not in rcvd_pkts.
+//	datagram_unsent         The reasons: the receiver did not exist; it accepted no
+//	                        connection for 10 s; its user is not allowed; it was too slow;
+//	                        no file descriptor was free; the sender was closed.
+//	no_descriptors_err,     If a UD sender is refused, the datagrams that it has already
+//	user_limit_err          sent are still received.
+//	partial_message_expired A peer usually stops its retries before that.
+//	peer_shards_err         The limit is 256 loops, or twice the processors.
+//	rcvd_ident_err          The packet was damaged, or the sender has skipped many
+//	                        identifications.
+//	rcvd_overrun_err        With PathAuto the system also drops datagrams from this host,
+//	                        and they are counted here too. A socket buffers up to
 //	                        net.core.rmem_max, 208 KiB by default, or 4 MiB with
 //	                        CAP_NET_ADMIN. After drops, up to 63 further sockets are
 //	                        opened. If the counter still grows, set sysctl
-//	                        net.core.rmem_max=4194304; a larger value has no effect
-//	rcvd_reordered          request packets that arrived after a later one, but before a NAK
-//	                        was sent for the gap; they were put in order without a NAK
-//	rcvd_address_err        requests on the local path refused because the client does
-//	                        not hold the addresses in the request, or because this could
-//	                        not be checked. The check is not possible while a listener
-//	                        at the address has a full backlog, because the kernel then
-//	                        does not report the user of the listener
-//	rcvd_user_err           requests from this host refused because of
-//	                        Config.AllowedUsers. With PathAuto also requests and UD
-//	                        packets on the wire path from an address of this host
-//	silent_client_err       clients that a listener disconnected because too many clients
-//	                        had connected to its Unix socket and had sent no request yet
-//	skipped_user_err        processes of this host to which a dial sent no request because
-//	                        of Config.AllowedUsers
-//	user_limit_err          connections on the local path refused because of
-//	                        Config.MaxConnsPerUser. If a UD sender is refused, the
-//	                        datagrams that it has already sent are still received
+//	                        net.core.rmem_max=4194304; a larger value has no effect.
+//	rcvd_address_err        The addresses can not be checked while a listener at the
+//	                        address has a full backlog, because the kernel then does not
+//	                        report the user of the listener.
+//	rcvd_user_err           With PathAuto also requests and UD packets on the wire path
+//	                        from an address of this host.
+//	segment_bytes           A segment between two loops of this process is mapped twice.
 //
 // The packets of connection management are counted too. The local path has no packets.
 // It uses the counters of receive buffers, of exceeded retries and of datagrams.

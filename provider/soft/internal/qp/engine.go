@@ -16,6 +16,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/simhost"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/random"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
@@ -103,6 +104,8 @@ type Engine struct {
 	mrs    mrTable
 	async  *asyncQueue
 	random random.Source // source of all numbers that a peer must not guess
+	// Memory has the gauges of the bytes of memory regions.
+	Memory counters.Set
 
 	failed atomic.Bool  // true after Fail
 	made   atomic.Int32 // number of shards

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/internal/simhost"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 	"github.com/rdmaloop/rdmaloop/verbs"
@@ -158,10 +159,19 @@ func (p *pd) newMR(m *mr) (*mr, error) {
 		return nil, err
 	}
 	p.refs.Add(1)
+	p.engine.Memory.Add(m.gauge())
 	if m.memory.region != nil {
 		m.memory.region.Publish(&shm.RegionInfo{Key: m.key, Domain: p.num, Access: m.access, Base: m.base, Size: uint64(len(m.buf))})
 	}
 	return m, nil
+}
+
+// gauge returns the counter of the memory of an open region, and the number of bytes.
+func (m *mr) gauge() (id counters.ID, bytes uint64) {
+	if n := m.memory.size(); n > 0 {
+		return counters.AllocBytes, uint64(n)
+	}
+	return counters.RegisteredBytes, uint64(len(m.buf))
 }
 
 // PD implements verbs.MR.
@@ -199,6 +209,7 @@ func (m *mr) Close() error {
 	// inUse does not count these copies.
 	m.pd.engine.waitForShards()
 	m.pd.refs.Add(-1)
+	m.pd.engine.Memory.Sub(m.gauge())
 	return operr.Wrap("close MR", m.memory.free())
 }
 
@@ -373,6 +384,14 @@ func (o *ownedMemory) bytes(size int) []byte {
 		return o.region.Bytes()
 	}
 	return o.mapped[:size:size]
+}
+
+// size returns the number of bytes that are mapped.
+func (o *ownedMemory) size() int {
+	if o.region != nil {
+		return o.region.MappedBytes()
+	}
+	return len(o.mapped)
 }
 
 // errNoDiscard is the error of mr.Discard for memory that can not be discarded.

@@ -61,12 +61,12 @@ func NewDevice(t testing.TB, vectors int, paths Paths, closing func()) *Device {
 	return d
 }
 
-// Counted returns the sums of the counters that are not 0, by name.
+// Counted returns the sums of the counters that are not 0, by name, without gauges.
 func (d *Device) Counted() map[string]uint64 {
 	sums := map[string]uint64{}
 	list, _ := d.Counters(1)
 	for _, c := range list {
-		if c.Value > 0 {
+		if c.Value > 0 && !c.Gauge {
 			sums[c.Name] = c.Value
 		}
 	}
@@ -87,7 +87,7 @@ func (d *Device) Port(uint8) (verbs.PortAttr, error) { return verbs.PortAttr{}, 
 
 // Counters implements verbs.Device.
 func (d *Device) Counters(uint8) ([]verbs.Counter, error) {
-	return counters.Sum(append([]*counters.Set{&d.own}, d.sets...)), nil
+	return counters.Sum(append([]*counters.Set{&d.own, &d.Memory}, d.sets...)), nil
 }
 
 // AddShard implements qp.Host.

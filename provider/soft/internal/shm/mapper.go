@@ -6,6 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/internal/simhost"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 )
 
 // A Mapper maps memory that is shared with one process, within the limits of a device.
@@ -30,12 +31,23 @@ func (m Mapper) mmap(fd, length, prot int, region bool) ([]byte, error) {
 		m.limit.mmapFailed(m.process, uint64(length), err)
 		return nil, err
 	}
+	m.limit.counts.Add(gaugeOf(region), uint64(length))
 	return mem, nil
 }
 
-func (m Mapper) munmap(mem []byte) {
+// munmap undoes mmap.
+func (m Mapper) munmap(mem []byte, region bool) {
 	n := uint64(len(mem))
 	simhost.Unmapped(m.limit.Sim, mem)
 	_ = unix.Munmap(mem)
+	m.limit.counts.Sub(gaugeOf(region), n)
 	m.limit.release(m.process, n)
+}
+
+// gaugeOf returns the counter of the bytes that are mapped for regions, or for segments.
+func gaugeOf(region bool) counters.ID {
+	if region {
+		return counters.PeerRegionBytes
+	}
+	return counters.SegmentBytes
 }

@@ -158,11 +158,15 @@ func TestTooManyMappedBytes(t *testing.T) {
 
 	other, err := open(serverProcess)
 	require.NoError(t, err)
+	require.EqualValues(t, 8*page, limit.counts.Load(counters.PeerRegionBytes), "with the page of the trailer")
 	first.Close()
+	require.EqualValues(t, 4*page, limit.counts.Load(counters.PeerRegionBytes))
 	again, err := open(clientProcess)
 	require.NoError(t, err)
 	other.Close()
 	again.Close()
 	require.Zero(t, limit.mapped)
 	require.Zero(t, limit.bytes.all)
+	require.Zero(t, limit.counts.Load(counters.PeerRegionBytes))
+	require.Zero(t, limit.counts.Load(counters.SegmentBytes))
 }

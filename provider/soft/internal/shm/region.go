@@ -122,6 +122,9 @@ func dataPages(size uint64) int {
 // Bytes returns the data.
 func (r *Region) Bytes() []byte { return r.mem[:r.size:r.size] }
 
+// MappedBytes returns the size of the mapping: the data and the trailer, in whole pages.
+func (r *Region) MappedBytes() int { return len(r.mem) }
+
 // Publish writes the trailer. Afterwards peers may get the memory.
 func (r *Region) Publish(info *RegionInfo) {
 	t := r.trailer
@@ -230,6 +233,6 @@ func (r *RemoteRegion) Valid() bool { return r.trailer.valid.Load() == 1 }
 
 // Close unmaps the region.
 func (r *RemoteRegion) Close() {
-	r.maps.munmap(r.mem)
+	r.maps.munmap(r.mem, true)
 	r.mem = nil
 }

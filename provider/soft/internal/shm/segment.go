@@ -153,7 +153,7 @@ func (s *Segment) closeFD() {
 func (s *Segment) Close() {
 	s.closeFD()
 	if s.Mem != nil {
-		s.maps.munmap(s.Mem)
+		s.maps.munmap(s.Mem, false)
 		s.Mem = nil
 	}
 }

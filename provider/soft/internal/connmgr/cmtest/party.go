@@ -66,11 +66,11 @@ func (s *Party) AwaitCount(name string, value uint64) {
 // omitted.
 type Counted map[string]uint64
 
-// Counted returns the counters of the party that are not zero.
+// Counted returns the counters of the party that are not zero, without gauges.
 func (s *Party) Counted() Counted {
 	got := Counted{}
 	for _, c := range counters.Sum(s.Counts) {
-		if c.Value > 0 {
+		if c.Value > 0 && !c.Gauge {
 			got[c.Name] = c.Value
 		}
 	}
