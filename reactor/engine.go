@@ -253,6 +253,9 @@ func (e *Engine) markStarted() error {
 	return nil
 }
 
+// Provider returns the provider that New or NewLoop got.
+func (e *Engine) Provider() cm.Provider { return e.provider }
+
 // NumLoops returns the number of loops.
 func (e *Engine) NumLoops() int { return len(e.loops) }
 

@@ -121,8 +121,10 @@ func TestShownMemoryReturned(t *testing.T) {
 		p.For(time.Second)
 		require.Equal(t, 1, completed)
 		require.Equal(t, base+8192, p.client.Stats().BufferBytes)
+		require.EqualValues(t, 8192, p.client.Stats().LargeBufferBytes)
 		p.For(3 * reactor.TrimEvery)
 		require.Equal(t, base, p.client.Stats().BufferBytes)
+		require.Zero(t, p.client.Stats().LargeBufferBytes)
 	})
 }
 

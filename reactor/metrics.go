@@ -112,8 +112,12 @@ type Stats struct {
 	Opened        uint64 `help:"calls of OnOpen"`
 	Closed        uint64 `help:"calls of OnClose"`
 	DrainTimeouts uint64 `help:"connections that ended with ErrDrainTimeout"`
-	BufferBytes   uint64 `help:"bytes of the registered receive and send buffers" unit:"bytes" kind:"gauge"`
-	CQs           uint64 `help:"open completion queues; a loop has one or more for each device" kind:"gauge"`
+	BufferBytes   uint64 `help:"bytes of the registered receive and send buffers, also of leased ones" unit:"bytes" kind:"gauge"`
+	// LargeBufferBytes is a part of BufferBytes.
+	LargeBufferBytes uint64 `help:"bytes of the buffers that are larger than Config.MaxMessage: for large leases and long messages" unit:"bytes" kind:"gauge"`
+	// RegionBytes is a number of the engine. The loop with index 0 has it.
+	RegionBytes uint64 `help:"bytes of the regions of the engine: Engine.Alloc, Register and MapFile" unit:"bytes" kind:"gauge"`
+	CQs         uint64 `help:"open completion queues; a loop has one or more for each device" kind:"gauge"`
 }
 
 // countBatch counts a turn of the loop that found n completions on a device.
@@ -160,6 +164,7 @@ func (l *Loop) snapshot() Stats {
 		s.Acks += c.Acks
 		s.Rescues += c.Rescues
 		s.BufferBytes += d.pool.Bytes()
+		s.LargeBufferBytes += d.pool.LargeBytes()
 		s.CQs += uint64(len(d.queues))
 	}
 	s.Busy, s.Spin, s.Slept, s.LongestTurn = l.clock.busy, l.clock.spinning, l.clock.slept, l.clock.longest
@@ -174,24 +179,31 @@ func (l *Loop) snapshot() Stats {
 }
 
 // Stats returns the counters of the loop. They are up to about a millisecond old. While
-// the loop sleeps, they are those of the beginning of the sleep. Only Refused is always
-// up to date. Any goroutine may call Stats, also after the loop has ended.
+// the loop sleeps, they are those of the beginning of the sleep, and while a callback does not
+// return, those of a time before it. Only Refused and RegionBytes are always up to date. Stats
+// never waits for the loop. Any goroutine may call it, also after the loop has ended.
 func (l *Loop) Stats() Stats {
 	l.published.mu.Lock()
 	defer l.published.mu.Unlock()
 	s := l.published.stats
 	s.Refused = l.mailbox.refused.Load()
+	if l.index == 0 {
+		s.RegionBytes = l.engine.regions.bytes.Load()
+	}
 	return s
 }
 
 // All returns the counters in the order of the fields of Stats, for a program that lists or
 // exports all of them. The name of a counter is that of the field in lower case, such as
 // "empty_polls". For an element of Batches it ends with the smallest number of completions,
-// such as "batches_16". Durations are in nanoseconds.
+// such as "batches_16". Durations are in nanoseconds. Package metrics, a module of its own,
+// exports the counters to Prometheus and expvar.
 func (s *Stats) All() iter.Seq[verbs.Counter] {
 	return func(yield func(verbs.Counter) bool) {
-		for _, c := range s.counters() {
-			if !yield(c.counter()) {
+		fields := reflect.ValueOf(s).Elem()
+		for _, f := range statFields() {
+			c := f.Counter
+			if c.Value = f.load(fields); !yield(c) {
 				return
 			}
 		}
@@ -201,12 +213,12 @@ func (s *Stats) All() iter.Seq[verbs.Counter] {
 // Add adds the counters of o to s. A counter with the tag kind:"max" becomes the greater
 // of the two values.
 func (s *Stats) Add(o *Stats) {
-	others := o.counters()
-	for i, c := range s.counters() {
-		if other := others[i].value(); c.field.Tag.Get("kind") == "max" {
-			c.set(max(c.value(), other))
+	sums, others := reflect.ValueOf(s).Elem(), reflect.ValueOf(o).Elem()
+	for _, f := range statFields() {
+		if f.kind == "max" {
+			f.store(sums, max(f.load(sums), f.load(others)))
 		} else {
-			c.set(c.value() + other)
+			f.store(sums, f.load(sums)+f.load(others))
 		}
 	}
 }
@@ -214,74 +226,75 @@ func (s *Stats) Add(o *Stats) {
 // Sub returns what was counted since an earlier call of Stats of the same loop or engine, for
 // rates. A value that is no counter, with the tag kind:"gauge" or kind:"max", stays as it is.
 func (s Stats) Sub(earlier Stats) Stats {
-	others := earlier.counters()
-	for i, c := range s.counters() {
-		if c.field.Tag.Get("kind") == "" {
-			c.set(c.value() - others[i].value())
+	now, before := reflect.ValueOf(&s).Elem(), reflect.ValueOf(&earlier).Elem()
+	for _, f := range statFields() {
+		if f.kind == "" {
+			f.store(now, f.load(now)-f.load(before))
 		}
 	}
 	return s
 }
 
-// A statCounter refers to a field of Stats, or to an element of an array field.
-type statCounter struct {
-	field   reflect.StructField
-	index   int // index in the array; 0 if the field is no array
-	content reflect.Value
+// A statField describes a field of Stats, or an element of an array field. The Counter has
+// no value.
+type statField struct {
+	verbs.Counter
+	kind    string // the tag kind
+	field   int    // index of the field
+	element int    // index in the array; -1 if the field is no array
 }
 
-// counters returns all counters of s, in the order of the fields. It uses reflection, so
-// new fields need not be listed.
-func (s *Stats) counters() (all []statCounter) {
-	fields := reflect.ValueOf(s).Elem()
-	for i := range fields.NumField() {
-		field, content := fields.Type().Field(i), fields.Field(i)
+// statFields returns all fields, in the order of Stats. It uses reflection, so new fields need
+// not be listed.
+var statFields = sync.OnceValue(func() (all []statField) {
+	for i, stats := 0, reflect.TypeFor[Stats](); i < stats.NumField(); i++ {
+		field := stats.Field(i)
+		tag := field.Tag
+		f := statField{
+			Counter: verbs.Counter{Name: snakeCase(field.Name), Help: tag.Get("help"), Unit: tag.Get("unit"), Gauge: tag.Get("kind") != ""},
+			kind:    tag.Get("kind"), field: i, element: -1,
+		}
+		if field.Type == reflect.TypeFor[time.Duration]() {
+			f.Unit = "nanoseconds"
+		}
 		if field.Type.Kind() != reflect.Array {
-			all = append(all, statCounter{field: field, content: content})
+			all = append(all, f)
 			continue
 		}
-		for k := range content.Len() {
-			all = append(all, statCounter{field, k, content.Index(k)})
+		for name := f.Name; f.element+1 < field.Type.Len(); {
+			f.element++
+			f.Name = name + "_" + strconv.Itoa(1<<f.element)
+			all = append(all, f)
 		}
 	}
 	return all
-}
+})
 
-func (c *statCounter) isElement() bool { return c.field.Type.Kind() == reflect.Array }
-
-func (c *statCounter) isDuration() bool { return c.content.Type() == reflect.TypeFor[time.Duration]() }
-
-// value returns the value of the counter. A duration is in nanoseconds.
-func (c *statCounter) value() uint64 {
-	if c.isDuration() {
-		return uint64(c.content.Int())
+// in returns the field, or the element, of a Stats.
+func (f *statField) in(stats reflect.Value) reflect.Value {
+	v := stats.Field(f.field)
+	if f.element >= 0 {
+		v = v.Index(f.element)
 	}
-	return c.content.Uint()
+	return v
 }
 
-// set sets the value of the counter.
-func (c *statCounter) set(n uint64) {
-	if c.isDuration() {
-		c.content.SetInt(int64(n))
+// load returns the value. A duration is in nanoseconds.
+func (f *statField) load(stats reflect.Value) uint64 {
+	v := f.in(stats)
+	if v.CanInt() {
+		return uint64(v.Int())
+	}
+	return v.Uint()
+}
+
+// store sets the value.
+func (f *statField) store(stats reflect.Value, n uint64) {
+	if v := f.in(stats); v.CanInt() {
+		v.SetInt(int64(n))
 	} else {
-		c.content.SetUint(n)
+		v.SetUint(n)
 	}
-}
-
-// counter returns the description of the counter with its value.
-func (c *statCounter) counter() verbs.Counter {
-	tag := c.field.Tag
-	s := verbs.Counter{
-		Name: snakeCase(c.field.Name), Help: tag.Get("help"), Unit: tag.Get("unit"),
-		Gauge: tag.Get("kind") == "gauge", Value: c.value(),
-	}
-	if c.isDuration() {
-		s.Unit = "nanoseconds"
-	}
-	if c.isElement() {
-		s.Name += "_" + strconv.Itoa(1<<c.index)
-	}
-	return s
 }
 
 // snakeCase returns a field's name in lower case with "_" between its words: EmptyPolls

@@ -77,7 +77,7 @@ func TestStatsAll(t *testing.T) {
 	fields := reflect.TypeFor[Stats]().NumField()
 	require.Len(t, names, fields-1+len(s.Batches))
 	require.Equal(t, verbs.Counter{
-		Name: "longest_turn", Unit: "nanoseconds", Value: 1000,
+		Name: "longest_turn", Unit: "nanoseconds", Gauge: true, Value: 1000,
 		Help: "longest time between two readings of the clock while the loop was awake",
 	}, names["longest_turn"])
 	require.EqualValues(t, 2, names["rnr_errors"].Value)

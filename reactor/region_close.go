@@ -2,6 +2,7 @@ package reactor
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/reactor/internal/memory"
@@ -120,6 +121,8 @@ func (r *Region) unregister() (err error) {
 // A regionSet has the regions of an engine that are not closed. Any goroutine may call
 // the methods.
 type regionSet struct {
+	bytes atomic.Uint64 // total size of the regions in bytes
+
 	mu     sync.Mutex
 	open   map[*Region]struct{}
 	closed bool // true after the end of the engine
@@ -136,6 +139,7 @@ func (s *regionSet) add(r *Region) error {
 		s.open = make(map[*Region]struct{})
 	}
 	s.open[r] = struct{}{}
+	s.bytes.Add(uint64(len(r.memory)))
 	return nil
 }
 
@@ -143,6 +147,7 @@ func (s *regionSet) remove(r *Region) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.open, r)
+	s.bytes.Add(-uint64(len(r.memory)))
 }
 
 // closeAll closes all regions, and returns the first error. All loops of the engine must
@@ -157,7 +162,11 @@ func (s *regionSet) closeAll() (err error) {
 		r.CloseFunc(nil)
 		r.engine.awaitClosed(r.closed)
 		r.mu.Lock()
-		err = firstError(err, r.unregister())
+		again := r.unregister()
+		if r.closeErr != nil && again == nil {
+			s.remove(r)
+		}
+		err = firstError(err, again)
 		r.mu.Unlock()
 	}
 	return err

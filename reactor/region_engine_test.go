@@ -65,6 +65,7 @@ func TestRegionThatOneDeviceRefuses(t *testing.T) {
 		require.ErrorIs(t, err, verbs.ErrNoResources)
 	}
 	require.Zero(t, pds[0].Open)
+	require.Zero(t, e.regions.bytes.Load())
 	require.Empty(t, e.regions.open)
 }
 
@@ -79,7 +80,9 @@ func TestRegionThatCanNotBeClosed(t *testing.T) {
 	require.ErrorIs(t, r.Close(), bound)
 	require.ErrorIs(t, r.Close(), bound)
 	require.Equal(t, 1, pds[0].Open, "the memory stays while a device uses it")
+	require.EqualValues(t, 100, e.regions.bytes.Load())
 	pds[1].Refuse = nil
 	require.NoError(t, e.regions.closeAll())
 	require.Equal(t, [2]int{}, [2]int{pds[0].Open, pds[1].Open})
+	require.Zero(t, e.regions.bytes.Load())
 }

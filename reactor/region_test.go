@@ -116,17 +116,26 @@ func TestRegionCloseDoesNotWaitForItself(t *testing.T) {
 	require.ErrorIs(t, region.Close(), verbs.ErrState)
 }
 
-// TestRegionWithoutLoops checks regions of an engine before its start and after its end.
+// TestRegionWithoutLoops checks regions of an engine before its start and after its end, and
+// that Stats.RegionBytes counts them.
 func TestRegionWithoutLoops(t *testing.T) {
 	e, err := reactor.New(openSoft(t), &hooks{}, &reactor.Config{NumLoops: 2})
 	require.NoError(t, err)
 	first, err := e.Alloc(8, verbs.AccessAll)
 	require.NoError(t, err)
+	require.EqualValues(t, 8, e.Stats().RegionBytes)
 	require.NoError(t, first.Close(), "the engine was not started")
+	require.Zero(t, e.Stats().RegionBytes)
 	second, err := e.Alloc(8, verbs.AccessAll)
 	require.NoError(t, err)
 	require.NoError(t, e.Start())
+	registered, err := e.Register(make([]byte, 100), verbs.AccessAll)
+	require.NoError(t, err)
+	require.EqualValues(t, 108, e.Stats().RegionBytes)
+	require.NoError(t, registered.Close())
+	require.EqualValues(t, 8, e.Stats().RegionBytes)
 	shutdown(t, e)
+	require.Zero(t, e.Stats().RegionBytes)
 	require.NoError(t, second.Close(), "the end of the engine has closed the region")
 	_, err = e.Alloc(8, verbs.AccessAll)
 	require.ErrorIs(t, err, reactor.ErrClosed)

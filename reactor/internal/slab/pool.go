@@ -113,8 +113,10 @@ func (p *Pool[B]) Trim() (more bool, err error) {
 }
 
 // Bytes returns the total size of all slots in bytes.
-func (p *Pool[B]) Bytes() uint64 {
-	n := p.small.bytes()
+func (p *Pool[B]) Bytes() uint64 { return p.small.bytes() + p.LargeBytes() }
+
+// LargeBytes returns the total size of the large slots in bytes.
+func (p *Pool[B]) LargeBytes() (n uint64) {
 	for _, s := range p.large {
 		if s != nil {
 			n += s.bytes()
