@@ -12,6 +12,7 @@ import (
 	"github.com/panjf2000/gnet/v2"
 	gneterrors "github.com/panjf2000/gnet/v2/pkg/errors"
 
+	"github.com/rdmaloop/rdmaloop/reactor"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -50,6 +51,10 @@ const (
 func NewClient(h gnet.EventHandler, opts ...gnet.Option) (*Client, error) {
 	return new(Config).NewClient(h, opts...)
 }
+
+// Reactor returns the engine of package reactor that has the connections. It is for counters, as
+// the function Reactor. Only Stop may stop it.
+func (c *Client) Reactor() *reactor.Engine { return c.engine.reactor }
 
 // NewClient is the function NewClient with the options in c.
 func (c *Config) NewClient(h gnet.EventHandler, opts ...gnet.Option) (*Client, error) {

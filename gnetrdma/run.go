@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/panjf2000/gnet/v2"
+
+	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
 // Run is gnet.Run for an address of RDMA or of gnet. An address of RDMA is, for example,
@@ -38,6 +40,17 @@ func CountConnections(e gnet.Engine) int {
 		count += int(own.(*engine).conns.Load())
 	}
 	return count
+}
+
+// Reactor returns the engine of package reactor that serves the addresses of RDMA of an engine
+// that OnBoot has got from Run or Rotate. It is for counters: reactor.Engine.Stats, and package
+// metrics. Only this package may stop it. Reactor returns nil if there are no addresses of RDMA,
+// or if the engine has ended. Any goroutine may call it.
+func Reactor(e gnet.Engine) *reactor.Engine {
+	if own, ok := engines.Load(e); ok {
+		return own.(*engine).reactor
+	}
+	return nil
 }
 
 // engines has the engine for each gnet.Engine of a running Run or Rotate. It is

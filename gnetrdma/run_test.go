@@ -160,8 +160,8 @@ func requireEcho(t *testing.T, c net.Conn, message string) {
 	require.Equal(t, message, string(b))
 }
 
-// TestBothNetworks checks one handler that serves RDMA and TCP at once, and
-// CountConnections.
+// TestBothNetworks checks one handler that serves RDMA and TCP at once, CountConnections and
+// Reactor.
 func TestBothNetworks(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -175,9 +175,11 @@ func TestBothNetworks(t *testing.T) {
 	requireEcho(t, c2, "over TCP")
 	require.Equal(t, 2, gnetrdma.CountConnections(s.engine))
 	require.Equal(t, 1, s.engine.CountConnections())
+	require.EqualValues(t, 1, gnetrdma.Reactor(s.engine).Stats().Opened)
 	require.NoError(t, c2.Close())
 	s.stop()
 	require.Equal(t, -1, gnetrdma.CountConnections(s.engine))
+	require.Nil(t, gnetrdma.Reactor(s.engine))
 	require.ErrorIs(t, s.engine.Validate(), gneterrors.ErrEngineInShutdown)
 	_, err = c1.Read(make([]byte, 1))
 	require.Equal(t, io.EOF, err, "the connection was reset instead of closed")

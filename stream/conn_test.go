@@ -178,7 +178,7 @@ func TestDialErrors(t *testing.T) {
 		_, err = n.DialContext(ctx, "tcp", ln.Addr().String())
 		require.ErrorIs(t, err, context.Canceled)
 	}
-	require.Eventually(t, func() bool { return n.Stats().Conns == 0 }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return n.Engine().Stats().Conns == 0 }, time.Minute, time.Millisecond)
 }
 
 // TestClosedAtOnce checks that Dial returns a connection that the peer has closed before

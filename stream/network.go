@@ -259,8 +259,9 @@ func (n *Network) removeListener(ln *Listener) {
 	delete(n.listeners, ln)
 }
 
-// Stats returns the counters of the loop. Any goroutine may call it.
-func (n *Network) Stats() reactor.Stats { return n.loop.Reactor().Stats() }
+// Engine returns the engine of the Network, for its counters: reactor.Engine.Stats and
+// package metrics. Only the Network may stop it. Any goroutine may call Engine.
+func (n *Network) Engine() *reactor.Engine { return n.loop.Reactor().Engine() }
 
 // failListeners makes the calls of Accept fail.
 func (n *Network) failListeners(err error) {

@@ -75,7 +75,7 @@ func (s *streamServer) accept() {
 }
 
 func (s *streamServer) report() Note {
-	stats := s.network.Stats()
+	stats := s.network.Engine().Stats()
 	return Note{Server: ServerState{
 		Conns: stats.Conns, Opened: stats.Opened, Requests: stats.Requests, Goroutines: runtime.NumGoroutine(),
 		Longest: stats.LongestTurn, Closed: s.closed.copy(),
