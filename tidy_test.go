@@ -57,8 +57,8 @@ var arrows = map[string][]string{
 	"cm":                        {"verbs", "internal/fdevent", "internal/netaddr", "internal/operr"},
 	"provider":                  {"provider/soft", "provider/rdmacore", "verbs", "cm", "internal/operr"},
 	"provider/soft": {
-		"verbs", "cm", "internal/limitlog", "internal/operr", "internal/simhost", "internal/wire",
-		"provider/soft/internal/access", "provider/soft/internal/connmgr", "provider/soft/internal/counters",
+		"verbs", "cm", "internal/limitlog", "internal/operr", "internal/psn", "internal/simhost", "internal/wire",
+		"provider/soft/internal/access", "provider/soft/internal/capture", "provider/soft/internal/connmgr", "provider/soft/internal/counters",
 		"provider/soft/internal/hostport", "provider/soft/internal/madcm", "provider/soft/internal/qp",
 		"provider/soft/internal/random", "provider/soft/internal/rcpath", "provider/soft/internal/resource",
 		"provider/soft/internal/shm", "provider/soft/internal/shmpath", "provider/soft/internal/simnet",
@@ -66,10 +66,11 @@ var arrows = map[string][]string{
 		"provider/soft/internal/unixcm", "provider/soft/internal/unixsock",
 	},
 
+	"provider/soft/internal/capture": {"internal/psn", "internal/wire", "provider/soft/internal/fragment"},
 	"provider/soft/internal/packets": {"internal/psn", "internal/wire", "provider/soft/internal/udp"},
 	"provider/soft/internal/qp": {
 		"verbs", "internal/asyncq", "internal/fdevent", "internal/operr", "internal/simhost", "internal/timerheap", "internal/wire",
-		"provider/soft/internal/access", "provider/soft/internal/counters", "provider/soft/internal/fragment",
+		"provider/soft/internal/access", "provider/soft/internal/capture", "provider/soft/internal/counters", "provider/soft/internal/fragment",
 		"provider/soft/internal/packets", "provider/soft/internal/random", "provider/soft/internal/resource",
 		"provider/soft/internal/shm", "provider/soft/internal/udp",
 	},
@@ -79,12 +80,13 @@ var arrows = map[string][]string{
 		"provider/soft/internal/packets", "provider/soft/internal/qp", "provider/soft/internal/udp",
 	},
 	"provider/soft/internal/shmpath": {
-		"verbs", "internal/timerheap",
-		"provider/soft/internal/access", "provider/soft/internal/fragment", "provider/soft/internal/qp", "provider/soft/internal/shm",
+		"verbs", "internal/timerheap", "internal/wire",
+		"provider/soft/internal/access", "provider/soft/internal/capture", "provider/soft/internal/fragment",
+		"provider/soft/internal/qp", "provider/soft/internal/shm",
 	},
 	"provider/soft/internal/udpath": {
 		"verbs", "internal/psn", "internal/timerheap", "internal/wire",
-		"provider/soft/internal/access", "provider/soft/internal/counters", "provider/soft/internal/hostport",
+		"provider/soft/internal/access", "provider/soft/internal/capture", "provider/soft/internal/counters", "provider/soft/internal/hostport",
 		"provider/soft/internal/packets", "provider/soft/internal/qp", "provider/soft/internal/resource",
 		"provider/soft/internal/udp", "provider/soft/internal/unixsock",
 	},
@@ -129,10 +131,10 @@ var arrows = map[string][]string{
 	},
 	"provider/soft/internal/madcm": {
 		"verbs", "cm", "internal/fdevent", "internal/psn", "internal/timerheap", "internal/wire",
-		"provider/soft/internal/access", "provider/soft/internal/connmgr", "provider/soft/internal/counters",
+		"provider/soft/internal/access", "provider/soft/internal/capture", "provider/soft/internal/connmgr", "provider/soft/internal/counters",
 		"provider/soft/internal/hostport", "provider/soft/internal/random", "provider/soft/internal/udp",
 	},
-	"provider/soft/internal/udp": {"verbs", "cm", "internal/fdevent", "internal/wire", "internal/psn", "provider/soft/internal/counters", "provider/soft/internal/hostport", "provider/soft/internal/resource"},
+	"provider/soft/internal/udp": {"verbs", "cm", "internal/fdevent", "internal/wire", "internal/psn", "provider/soft/internal/capture", "provider/soft/internal/counters", "provider/soft/internal/hostport", "provider/soft/internal/resource"},
 
 	"provider/rdmacore":                {"verbs", "cm", "internal/asyncq", "internal/fdevent", "internal/hwcounters", "internal/operr", "provider/rdmacore/internal/ccall"},
 	"provider/rdmacore/internal/ccall": {},
@@ -188,7 +190,7 @@ var testArrows = map[string][]string{
 	"internal/instructions": slices.Concat([]string{"provider/soft", "reactor", "stream"}, testSupport),
 	"stream/internal/turns": slices.Concat([]string{"provider/soft"}, testSupport),
 	"provider/soft": slices.Concat([]string{
-		"internal/psn", "provider/soft/internal/fragment", "provider/soft/internal/netlink", "provider/soft/internal/packets", "reactor", "stream",
+		"provider/soft/internal/fragment", "provider/soft/internal/netlink", "provider/soft/internal/packets", "reactor", "stream",
 	}, testSupport),
 	"provider/soft/internal/madcm":   slices.Concat([]string{"internal/simhost"}, testSupport),
 	"provider/soft/internal/qp":      slices.Concat([]string{"internal/psn", "provider/soft/internal/hostport"}, testSupport),
@@ -208,7 +210,7 @@ var testArrows = map[string][]string{
 var testSupport = []string{"internal/testutil/freeport",
 	"internal/testutil/leak", "internal/testutil/cmside", "internal/testutil/peerproc", "internal/testutil/netsim",
 	"provider/soft/internal/connmgr/cmtest", "provider/soft/internal/nettest", "internal/testutil/faultcq",
-	"internal/testutil/onthread", "provider/providertest", "reactor/internal/memorytest",
+	"internal/testutil/onthread", "internal/testutil/pcapng", "provider/providertest", "reactor/internal/memorytest",
 	"provider/soft/internal/qptest", "reactortest",
 }
 
