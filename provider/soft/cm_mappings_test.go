@@ -23,7 +23,7 @@ func limitMappings(s *party, n int) {
 	d.ends = shm.NewEnds(d.cfg.geometry(), limit, d.attr.NodeGUID, nil)
 	d.bindings.ends = d.ends
 	// The event channel of the party belongs to the Manager with the other limit.
-	d.cm = d.newManager(new(counters.Set))
+	d.cm = d.newManager(new(counters.Set), nil)
 	require.NoError(s.T, s.Channel.Close())
 	var err error
 	s.Channel, err = cm.OpenChannel(s.p)

@@ -165,11 +165,30 @@ type Config struct {
 	// that all other implementations use. Only one process can have the port at an
 	// address.
 	WirePort uint16
+	// Capture writes the packets of the device to a file. Nil means no capture.
+	Capture *Capture
 	// Logger gets a warning when a limit of the system or of this Config has refused a
 	// connection or memory, or has lost packets: see the counters in the comment of the
 	// package. Nil means the result of slog.Default when Open is called. Each warning comes
 	// at most 10 times at once, and then once in a minute.
 	Logger *slog.Logger
+}
+
+// A Capture configures the file to which a device writes its packets; see "Captures" in the
+// comment of the package. The file has payloads and memory keys in clear text.
+type Capture struct {
+	// File is the name of the file, in the format pcapng. Open makes the file, with the mode
+	// 0600. It is an error if the file exists: a capture overwrites nothing, follows no
+	// symbolic link, and is never readable by a user who has made the file before.
+	File string
+	// SnapLen is the largest number of bytes of a packet in the file, including its IP header,
+	// up to 65535. Zero means whole packets. With 96 most packets have all headers, and a few
+	// bytes of payload.
+	SnapLen int
+	// Buffer is the size in bytes of the memory in which packets of one loop wait to be
+	// written: a power of two from 64 KiB to 1 GiB. Zero means 4 MiB. While it is full, packets
+	// are dropped and counted.
+	Buffer int
 }
 
 const (
@@ -187,6 +206,11 @@ const (
 	// one address can not use up the limit.
 	defaultConnsPerAddress = 4096
 	maxConnsPerAddress     = 1 << 20 // the same as qp's maxQP
+
+	maxSnapLen    = 1<<16 - 1 // longer than any packet
+	defaultBuffer = 4 << 20
+	minBuffer     = 64 << 10
+	maxBuffer     = 1 << 30
 )
 
 // Defaults of Config.MaxMappedPerProcess and Config.MaxMapped: parts of the 128 TiB that
@@ -219,6 +243,11 @@ func (c *Config) withDefaults() (Config, error) {
 	out.MaxHalfOpen = cmp.Or(out.MaxHalfOpen, defaultHalfOpen)
 	out.MaxHalfOpenPerAddress = cmp.Or(out.MaxHalfOpenPerAddress, (out.MaxHalfOpen+1)/2)
 	out.MaxConnsPerAddress = cmp.Or(out.MaxConnsPerAddress, defaultConnsPerAddress)
+	if out.Capture != nil {
+		out.Capture = &Capture{
+			File: out.Capture.File, SnapLen: cmp.Or(out.Capture.SnapLen, maxSnapLen), Buffer: cmp.Or(out.Capture.Buffer, defaultBuffer),
+		}
+	}
 	return out, out.check()
 }
 
@@ -238,7 +267,19 @@ func (c *Config) check() error {
 			return err
 		}
 	}
-	return c.geometry().Check()
+	return cmp.Or(c.geometry().Check(), c.Capture.check())
+}
+
+func (c *Capture) check() error {
+	switch {
+	case c == nil:
+		return nil
+	case c.File == "":
+		return &verbs.ParamError{Field: "Capture.File", NotNumber: true, Reason: "the name of the file is missing"}
+	case c.Buffer&(c.Buffer-1) != 0:
+		return &verbs.ParamError{Field: "Capture.Buffer", Value: int64(c.Buffer), Reason: "not a power of two"}
+	}
+	return cmp.Or(operr.CheckRange("Capture.SnapLen", c.SnapLen, 1, maxSnapLen), operr.CheckRange("Capture.Buffer", c.Buffer, minBuffer, maxBuffer))
 }
 
 // vectorsOn returns the number of completion vectors of a device. Each loop needs one, and a

@@ -10,6 +10,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/internal/simhost"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/capture"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/connmgr"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
@@ -47,7 +48,8 @@ type device struct {
 	maps      *shm.MappingLimit
 	ends      *shm.Ends
 	bindings  *bindings
-	shared    *shmpath.Config // what all local paths of the device share
+	shared    *shmpath.Config  // what all local paths of the device share
+	capture   *capture.Capture // nil without a capture
 
 	mu sync.Mutex
 	// what the connections of each shard share, by the number of the shard
@@ -57,15 +59,18 @@ type device struct {
 	allCounts []*counters.Set // all counters of the device, also those of closed shards
 }
 
-func newDevice(h simhost.Host, cfg *Config) (*device, error) {
+// newDevice makes a device. If it succeeds, the device owns the capture, which may be nil.
+func newDevice(h simhost.Host, cfg *Config, log *limitlog.Logger, to *capture.Capture) (*device, error) {
 	host, from, vectors, wireCM := hostport.New(h), random.From(h), vectorsOn(h), new(counters.Set)
 	shards := qp.ShardsOf(vectors)
-	ports := newWirePorts(h, host, cfg, shards, wireCM)
+	cmTap := to.NewSharedTap()
+	ports := newWirePorts(h, host, cfg, shards, wireCM, cmTap)
 	users := access.NewUsers(cfg.AllowedUsers)
 	attr := deviceAttr(vectors, from.Uint64())
 	d := &device{
 		sim:       h,
-		log:       limitlog.New(cfg.Logger),
+		log:       log,
+		capture:   to,
 		host:      host,
 		cfg:       *cfg,
 		attr:      attr,
@@ -91,13 +96,13 @@ func newDevice(h simhost.Host, cfg *Config) (*device, error) {
 	var err error
 	d.Engine, err = qp.New(qp.Config{
 		Host: d, Sim: h, Vectors: vectors, Clock: d.now, Regions: regions,
-		Access: access.NewErrorLimit(&d.local),
+		Access: access.NewErrorLimit(&d.local), Capture: to,
 	})
 	if err != nil {
 		return nil, err
 	}
 	d.allCounts = append(d.allCounts, &d.Memory)
-	d.cm = d.newManager(wireCM)
+	d.cm = d.newManager(wireCM, cmTap)
 	return d, nil
 }
 
@@ -111,17 +116,22 @@ func countMappings(h simhost.Host) func() (int, bool) {
 }
 
 // newManager makes the connection management of the device. The parameter wireCM has the
-// counters that connection management uses on the wire path.
-func (d *device) newManager(wireCM *counters.Set) *connmgr.Manager {
+// counters that connection management uses on the wire path. The tap records its messages on
+// the local path. It may be nil.
+func (d *device) newManager(wireCM *counters.Set, tap *capture.Tap) *connmgr.Manager {
 	cfg := &connmgr.Config{
 		Sim: d.sim, Host: d.host, Device: d, Engine: cmEngine{d}, Start: d.start, ListenOnAll: d.cfg.ListenOnAll,
 		FreePorts: sync.OnceValues(d.host.EphemeralPorts),
 	}
 	if d.cfg.Path != PathWire {
-		cfg.Local = unixcm.New(&unixcm.Config{
+		local := &unixcm.Config{
 			Host: d.host, GUID: d.attr.NodeGUID, Shards: d.bindings.shards, AlsoWire: d.cfg.Path != PathLocal,
 			Users: d.users, UserLimit: d.connLimit, Errors: d.Access, Spare: &d.spare, Ends: d.ends, Counts: &d.local,
-		})
+		}
+		if tap != nil {
+			local.Observe = (&cmRecorder{tap, d.attr}).observe
+		}
+		cfg.Local = unixcm.New(local)
 	}
 	if d.cfg.Path != PathLocal {
 		d.mads = madcm.New(&madcm.Config{
@@ -197,7 +207,7 @@ func (d *device) now() time.Duration { return time.Since(d.start) }
 
 // close closes the device. It returns verbs.ErrBusy while objects are open.
 func (d *device) close() error {
-	return d.Engine.Close(func() {
+	err := d.Engine.Close(func() {
 		d.bindings.close()
 		for _, w := range d.ways {
 			if w != nil {
@@ -205,6 +215,10 @@ func (d *device) close() error {
 			}
 		}
 	})
+	if err == nil {
+		d.capture.Close()
+	}
+	return err
 }
 
 // Counters implements verbs.Device. It also works after Close.
@@ -218,6 +232,7 @@ func (d *device) Counters(port uint8) ([]verbs.Counter, error) {
 	d.mu.Unlock()
 	list := counters.Sum(all)
 	list[counters.RcvdOverrunErr].Value = d.wire.Overruns()
+	list[counters.CaptureDropped].Value = d.capture.Dropped()
 	return list, nil
 }
 

@@ -170,6 +170,43 @@
 // The packets of connection management are counted too. The local path has no packets.
 // It uses the counters of receive buffers, of exceeded retries and of datagrams.
 //
+// # Captures
+//
+// Config.Capture writes the packets of the device to a file in the format pcapng, which
+// Wireshark and tshark read. The file has two interfaces. The interface "wire" has what the wire
+// path sends and receives, also damaged packets. The interface "local" has what the local path
+// sends and receives, as the packets that it would have been on the wire path: messages, READs,
+// WRITEs and atomics cut by the path MTU, responses, acknowledgements, datagrams, and the
+// messages of connection management, all with a valid ICRC. Each packet says whether it was sent
+// or received. If both ends of a connection belong to the device, the file has its packets twice.
+//
+// A socket does not show the headers of IP and UDP, so they are made up. The addresses, ports
+// and lengths are those of the packet. The identification of IPv4 is computed from the ICRC. The
+// traffic class and the hop limit of received packets are 0 and 64, unless the kernel reports
+// them. Over IPv4 there is no UDP checksum. The time of a packet is the one at which the device
+// has handled it. Packets of different loops may be out of order by some microseconds.
+//
+// On the local path:
+//
+//   - PSNs and MSNs are counted for the capture. They begin where those of the queue pairs would
+//     begin.
+//   - An acknowledgement covers all requests that were acknowledged together.
+//   - Requests that the requester executes in mapped memory (see Regions above) are in its own
+//     capture only. The responder does not see them, so after them the PSNs in its capture are
+//     others. With Config.PrivateRegions both captures have the same packets.
+//   - A message of connection management has the numbers of the queue pairs as communication
+//     IDs. A request that was refused unread is missing at the listener.
+//
+// A loop copies each packet to memory of its own, from which a goroutine of the device writes the
+// file, and never waits for the file. When the memory is full (Capture.Buffer), packets are
+// dropped and counted as capture_dropped, and logged as a warning. The statistics at the end of
+// the file have the dropped packets of each interface. If the file can not be written any more,
+// for example because the disk is full, that is logged as one error, the file keeps what it has,
+// and further packets are counted as capture_dropped. Connections are not disturbed. Close of
+// the device writes what is left.
+//
+// The file has payloads, private data and memory keys in clear text. It has the mode 0600.
+//
 // # Trust
 //
 // Everything that the other process can write, and every packet, is copied once and

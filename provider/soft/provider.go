@@ -4,6 +4,7 @@ package soft
 
 import (
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/limitlog"
 	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/internal/simhost"
 	"github.com/rdmaloop/rdmaloop/verbs"
@@ -19,6 +20,7 @@ type Provider struct {
 //
 //   - *verbs.ParamError: a value is out of range.
 //   - *verbs.FeatureError: the system is not Linux.
+//   - *fs.PathError: the file of Config.Capture exists, or can not be made.
 //   - errors of the system
 func Open(cfg *Config) (*Provider, error) {
 	return openOn(nil, cfg)
@@ -34,8 +36,14 @@ func openOn(h simhost.Host, cfg *Config) (*Provider, error) {
 	if err != nil {
 		return nil, operr.Wrap("open soft device", err)
 	}
-	dev, err := newDevice(h, &c)
+	log := limitlog.New(c.Logger)
+	file, err := openCapture(h, c.Capture, log)
 	if err != nil {
+		return nil, operr.Wrap("open soft device", err)
+	}
+	dev, err := newDevice(h, &c, log, file)
+	if err != nil {
+		file.Close()
 		return nil, operr.Wrap("open soft device", err)
 	}
 	return &Provider{dev: dev}, nil

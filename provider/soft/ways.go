@@ -9,6 +9,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/internal/simhost"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/capture"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/madcm"
@@ -59,11 +60,15 @@ type wirePorts interface {
 
 // newWirePorts returns the ports of a device: those of the system, or those of the
 // simulated host h.
-func newWirePorts(h simhost.Host, host *hostport.Host, cfg *Config, shards uint32, counts *counters.Set) wirePorts {
+//
+// The tap records the packets of connection management. It may be nil.
+func newWirePorts(h simhost.Host, host *hostport.Host, cfg *Config, shards uint32, counts *counters.Set, tap *capture.Tap) wirePorts {
 	if h != nil {
 		return &simPorts{simnet.NewPorts(h, cfg.WirePort, shards, counts)}
 	}
-	return &udpPorts{host, udp.NewPorts(cfg.WirePort, shards, cfg.Path == PathAuto), cfg.WirePort, counts}
+	ports := udp.NewPorts(cfg.WirePort, shards, cfg.Path == PathAuto)
+	ports.Tap = tap
+	return &udpPorts{host, ports, cfg.WirePort, counts}
 }
 
 type udpPorts struct {
@@ -120,6 +125,9 @@ func (d *device) Connect(q *qp.QP, attr *verbs.QPAttr) error {
 	if err != nil {
 		end.Release()
 		return err
+	}
+	if q.Shard.Tap != nil {
+		c.Record(d.record(q, attr))
 	}
 	q.UseLocal(c)
 	return nil

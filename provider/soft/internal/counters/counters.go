@@ -15,6 +15,7 @@ type ID uint8
 const (
 	AccessRefused ID = iota
 	AllocBytes
+	CaptureDropped
 	CMAddressFull
 	CMAnswerDropped
 	CMRequestDropped
@@ -68,6 +69,8 @@ var all = [Num]verbs.Counter{
 		Help: "connection requests refused after access errors or violations of the protocol by the same source"},
 	AllocBytes: {Name: "alloc_bytes", Unit: "bytes", Gauge: true,
 		Help: "memory that verbs.PD.Alloc has mapped and that is not closed"},
+	CaptureDropped: {Name: "capture_dropped",
+		Help: "packets that are missing in the file of Config.Capture, because its buffer was full or the file can not be written"},
 	CMAddressFull: {Name: "cm_address_full",
 		Help: "connection requests refused because of Config.MaxConnsPerAddress"},
 	CMAnswerDropped: {Name: "cm_answer_dropped",

@@ -56,6 +56,51 @@ func encodeREQ(mad *wire.MAD, m *connmgr.REQ, guid uint64, own uint32) {
 	r.Encode(mad, tid(own))
 }
 
+// Ends identifies the sender and the receiver of a message that Encode encodes.
+type Ends struct {
+	// communication IDs of the sender and the receiver, or request ID of a SIDR_REQ; 0 if
+	// unknown
+	Own, Peer uint32
+	PeerQPN   uint32         // queue pair of the receiver; for a DREQ
+	TID       uint64         // transaction ID of an RTU, a REJ or a DREP
+	Service   wire.ServiceID // service ID of the request; for a SIDR_REP
+	Rejected  wire.Answered  // message that a REJ refuses
+}
+
+// Encode writes a message to mad. The parameter device has the attributes of the sender.
+func Encode(mad *wire.MAD, m connmgr.Message, e *Ends, device *verbs.DeviceAttr) {
+	switch m := m.(type) {
+	case *connmgr.REQ:
+		encodeREQ(mad, m, device.NodeGUID, e.Own)
+	case *connmgr.REP:
+		encodeREP(mad, m, device, e.Own, e.Peer)
+	case *connmgr.RTU:
+		r := wire.RTU{LocalID: e.Own, RemoteID: e.Peer}
+		r.Encode(mad, e.TID)
+	case *connmgr.REJ:
+		encodeREJ(mad, m, e, nil)
+	case *connmgr.DREQ:
+		r := wire.DREQ{LocalID: e.Own, RemoteID: e.Peer, RemoteQPN: e.PeerQPN}
+		copy(r.PrivateData[:], m.Private)
+		r.Encode(mad, tid(e.Own))
+	case *connmgr.DREP:
+		r := wire.DREP{LocalID: e.Own, RemoteID: e.Peer}
+		r.Encode(mad, e.TID)
+	case *connmgr.SIDRREQ:
+		encodeSIDRREQ(mad, m, e.Own)
+	case *connmgr.SIDRREP:
+		encodeSIDRREP(mad, m, e.Service, e.Peer)
+	}
+}
+
+// encodeREJ writes the REJ m to mad. The parameter info is its additional reject information.
+func encodeREJ(mad *wire.MAD, m *connmgr.REJ, e *Ends, info []byte) {
+	r := wire.REJ{LocalID: e.Own, RemoteID: e.Peer, Rejected: e.Rejected, Reason: uint16(m.Reason), InfoLength: uint8(len(info))}
+	copy(r.Info[:], info)
+	copy(r.PrivateData[:], m.Private)
+	r.Encode(mad, e.TID)
+}
+
 // tid returns the transaction ID of a message and of all answers to it. The parameter own
 // is the communication ID of the side that has sent the message.
 func tid(own uint32) uint64 { return uint64(own) }

@@ -139,28 +139,15 @@ func (c *conn) transmit(m *wire.MAD) {
 }
 
 func (c *conn) encode(mad *wire.MAD, m connmgr.Message) {
+	e := Ends{Own: c.ownID, Peer: c.peerID, PeerQPN: c.peerQPN, TID: c.requestTID(), Service: c.service}
 	switch m := m.(type) {
-	case *connmgr.REQ:
-		encodeREQ(mad, m, c.mux.Attr.NodeGUID, c.ownID)
-	case *connmgr.REP:
-		encodeREP(mad, m, &c.mux.Attr, c.ownID, c.peerID)
-	case *connmgr.RTU:
-		r := wire.RTU{LocalID: c.ownID, RemoteID: c.peerID}
-		r.Encode(mad, c.requestTID())
 	case *connmgr.REJ:
-		c.encodeREJ(mad, m)
-	case *connmgr.DREQ:
-		r := wire.DREQ{LocalID: c.ownID, RemoteID: c.peerID, RemoteQPN: c.peerQPN}
-		copy(r.PrivateData[:], m.Private)
-		r.Encode(mad, tid(c.ownID))
+		c.encodeREJ(mad, m, &e)
+		return
 	case *connmgr.DREP:
-		r := wire.DREP{LocalID: c.ownID, RemoteID: c.peerID}
-		r.Encode(mad, c.lastTID)
-	case *connmgr.SIDRREQ:
-		encodeSIDRREQ(mad, m, c.ownID)
-	case *connmgr.SIDRREP:
-		encodeSIDRREP(mad, m, c.service, c.peerID)
+		e.TID = c.lastTID
 	}
+	Encode(mad, m, &e, &c.mux.Attr)
 }
 
 // requestTID returns the transaction ID of the request with which this connection began.
@@ -171,22 +158,21 @@ func (c *conn) requestTID() uint64 {
 	return tid(c.ownID)
 }
 
-func (c *conn) encodeREJ(mad *wire.MAD, m *connmgr.REJ) {
-	r := wire.REJ{LocalID: c.ownID, RemoteID: c.peerID, Rejected: wire.AnsweredOther, Reason: uint16(m.Reason)}
+func (c *conn) encodeREJ(mad *wire.MAD, m *connmgr.REJ, e *Ends) {
+	var info []byte
+	e.Rejected = wire.AnsweredOther
 	switch {
 	case c.id.State() == connmgr.StateREQReceived:
 		// The peer does not know the communication ID of this side yet.
-		r.LocalID, r.Rejected = 0, wire.AnsweredREQ
+		e.Own, e.Rejected = 0, wire.AnsweredREQ
 	case c.id.State() == connmgr.StateREPReceived || c.id.State() == connmgr.StateREQSent && c.peerID != 0:
-		r.Rejected = wire.AnsweredREP
+		e.Rejected = wire.AnsweredREP
 	case m.Reason == cm.RejectTimeout:
 		// This side does not know the peer's communication ID. The peer finds its
 		// request by the GUID of this side (IBTA vol. 1, 12.6.7.3).
-		binary.BigEndian.PutUint64(r.Info[:], c.mux.Attr.NodeGUID)
-		r.InfoLength = 8
+		info = binary.BigEndian.AppendUint64(nil, c.mux.Attr.NodeGUID)
 	}
-	copy(r.PrivateData[:], m.Private)
-	r.Encode(mad, c.requestTID())
+	encodeREJ(mad, m, e, info)
 }
 
 // Path implements connmgr.Conn.

@@ -12,6 +12,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/fdevent"
 	"github.com/rdmaloop/rdmaloop/internal/psn"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/capture"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/connmgr"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
@@ -32,6 +33,7 @@ type RequestSocket struct {
 	peerPort uint16    // UDP port of all peers
 	psn      psn.Value // packet sequence number of the next request
 	counts   *counters.Set
+	tap      *capture.Tap     // records the requests; may be nil
 	packet   [PacketSize]byte // buffer for the request that is sent
 	flow     wire.Flow        // addresses and ports of the request that is sent
 	name     hostport.SockaddrBuf
@@ -43,7 +45,7 @@ func (n *udpNetwork) OpenRequests(local netip.Addr) (*RequestSocket, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &RequestSocket{fd: fd, peerPort: n.port, counts: n.counts}
+	s := &RequestSocket{fd: fd, peerPort: n.port, counts: n.counts, tap: n.ports.Tap}
 	if err := s.prepare(local); err != nil {
 		s.close()
 		return nil, err
@@ -87,6 +89,9 @@ func (s *RequestSocket) send(m *wire.MAD, to netip.Addr) {
 		err := unix.Sendto(s.fd, p.Bytes(), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, name)
 		if err == nil {
 			s.counts.Add(counters.SentPkts, 1)
+			if s.tap != nil {
+				s.tap.Packet(capture.Outbound, &capture.Header{From: s.local, To: peer}, p.Bytes())
+			}
 			return
 		}
 		if errors.Is(err, unix.EAGAIN) {

@@ -16,6 +16,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/simhost"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/capture"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/random"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
@@ -94,6 +95,8 @@ type Config struct {
 	Regions *shm.RegionLimit
 	// Access counts the errors and violations of each source.
 	Access *access.ErrorLimit
+	// Capture records the packets of the shards. It may be nil.
+	Capture *capture.Capture
 }
 
 // An Engine has the protection domains, memory regions, queues and queue pairs of a

@@ -12,6 +12,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/fdevent"
 	"github.com/rdmaloop/rdmaloop/internal/timerheap"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/capture"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/packets"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
@@ -51,6 +52,7 @@ type Shard struct {
 	draining      bool          // true if a timer is due, and the sockets are read before it fires
 	backlog       bool          // true if the last poll of a CQ has left completions in it
 	Counts        *counters.Set
+	Tap           *capture.Tap // records what the shard sends and receives; nil without a capture
 
 	closed bool
 	done   chan struct{} // closed when the goroutine of the shard has ended
@@ -59,7 +61,7 @@ type Shard struct {
 func newShard(e *Engine, key shardKey) (*Shard, error) {
 	auto := key.progress == verbs.ProgressAuto
 	s := &Shard{
-		engine: e, Slot: key.slot(), auto: auto, Clock: e.Clock, Counts: new(counters.Set),
+		engine: e, Slot: key.slot(), auto: auto, Clock: e.Clock, Counts: new(counters.Set), Tap: e.Capture.NewTap(),
 	}
 	s.udp = e.Host.NewSockets(s)
 	s.unusedSockets.Init(s, timerheap.Func(s.udp.CloseUnused))
@@ -495,7 +497,7 @@ func (s *Shard) InUse(is bool) { s.wireInUse = is }
 
 // UDPSockets returns UDP sockets for the shard; see Host.NewSockets.
 func (s *Shard) UDPSockets(ports *udp.Ports) Sockets {
-	return udp.NewConn(&udp.Config{Ports: ports, Slot: s.Slot, Shards: s.engine.shardsMade, Sink: s, Watcher: s, Counts: s.Counts})
+	return udp.NewConn(&udp.Config{Ports: ports, Slot: s.Slot, Shards: s.engine.shardsMade, Sink: s, Watcher: s, Counts: s.Counts, Tap: s.Tap})
 }
 
 // Signal implements udp.Watcher. The owner then drives the shard before it sleeps.

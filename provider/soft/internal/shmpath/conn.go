@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/capture"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/qp"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
@@ -33,8 +34,9 @@ const (
 // A Conn is the local path of an RC queue pair. Several Conns can use the same
 // peer. A Conn belongs to the shard.
 type Conn struct {
-	q *qp.QP
-	p *peer
+	q   *qp.QP
+	p   *peer
+	tap *capture.RC // records what is sent and received; nil without a capture
 	// source under which access errors of the peer are counted; see End.Source
 	source access.Source
 
@@ -159,6 +161,7 @@ func (c *Conn) Rebind(end *End) (moved *Conn, err error) {
 		end.Release()
 		return nil, err
 	}
+	moved.tap = c.tap
 	c.Detach()
 	return moved, nil
 }

@@ -109,6 +109,9 @@ func (c *Conn) executeDirectly(w *qp.WQE, memory []byte) bool {
 	case verbs.OpWrite:
 		return c.write(memory, w)
 	case verbs.OpRead:
+		if c.tap != nil {
+			c.recordDirect(w, nil, memory)
+		}
 		c.q.MarkSent(w, 0)
 		return c.q.Response(fragment.ReadData, memory, true)
 	}
@@ -144,6 +147,9 @@ func (c *Conn) write(dst []byte, w *qp.WQE) bool {
 		// barrier. On amd64 and 386, stores become visible in order without one.
 		c.p.barrier.Add(1)
 	}
+	if c.tap != nil {
+		c.recordDirect(w, dst, nil)
+	}
 	c.q.Executed(w)
 	return true
 }
@@ -155,6 +161,9 @@ func (c *Conn) executeOnWord(memory []byte, w *qp.WQE) bool {
 		binary.NativeEndian.PutUint64(result[:], word.Add(w.Compare)-w.Compare)
 	} else {
 		binary.NativeEndian.PutUint64(result[:], qp.CompareAndSwap(word, w.Compare, w.Swap))
+	}
+	if c.tap != nil {
+		c.recordDirect(w, nil, result[:])
 	}
 	c.q.MarkSent(w, 0)
 	return c.q.Response(fragment.AtomicResult, result[:], true)
@@ -204,6 +213,9 @@ func (c *Conn) share(key uint32) {
 // AttributesChanged implements qp.LocalPath. If the peer has asked for the access rights
 // of the queue pair, AttributesChanged sends the new ones.
 func (c *Conn) AttributesChanged() {
+	if c.tap != nil {
+		c.tap.SendFrom(c.q.Attributes().SQPSN)
+	}
 	if c.ours.asked() && c.serving {
 		c.sendGrant()
 	}

@@ -159,6 +159,9 @@ type peer struct {
 	// number of connections with a failed request whose NAK was not sent yet; see
 	// Conn.failed
 	unsettled int
+	// connections whose acknowledgements Conn.tap has not recorded yet; empty without a
+	// capture
+	owed      []*Conn
 	confirmed bool // true after the first slot of the peer has arrived
 	receiving bool // true while receive() runs
 	draining  bool // true while drain() runs
@@ -334,6 +337,9 @@ func (p *peer) takeAcks() bool {
 	}
 	p.sent.lastAck, p.sent.executed = ack, executed
 	for c := p.sent.awaited.pop(executed); c != nil; c = p.sent.awaited.pop(executed) {
+		if c.tap != nil {
+			c.tap.Acked(c.Acked())
+		}
 		c.confirm(c.Acked())
 		c.continueAfterAcks()
 	}
@@ -365,6 +371,9 @@ func (p *peer) refusalsConsumed() bool {
 // acknowledge wakes it.
 func (p *peer) acknowledge() {
 	p.own.Ack.Store(uint64(p.acks.acknowledge(p.in.Head, p.notices.len()+p.unsettled == 0)))
+	if len(p.owed) > 0 {
+		p.recordAcks()
+	}
 	p.wake(shm.WakeAll)
 }
 

@@ -82,6 +82,9 @@ func (p *peer) receiveInline() (done, wait bool) {
 	if c.q.DeliverInline(payload, flags&fragment.Solicited != 0) == nil {
 		return false, c.q.InlineBatchFull()
 	}
+	if c.tap != nil {
+		c.recordInline()
+	}
 	p.in.AdvanceSend()
 	p.acks.consumed(flags&shm.FlagAckReq != 0)
 	return true, false
@@ -155,6 +158,9 @@ func (c *Conn) takeRefusal(s *shm.Slot) {
 }
 
 func (c *Conn) execute(s *shm.Slot) {
+	if c.tap != nil {
+		c.tap.Received(&s.Fragment, s.Flags&shm.FlagAckReq != 0)
+	}
 	var o qp.Outcome
 	switch s.Op {
 	case fragment.CompareSwap, fragment.FetchAdd:
@@ -168,6 +174,9 @@ func (c *Conn) execute(s *shm.Slot) {
 	case qp.OutcomeAck:
 		if s.First() && s.Total > 0 {
 			c.executedKey = s.Key
+		}
+		if c.tap != nil && s.Flags&shm.FlagAckReq != 0 {
+			c.oweAck()
 		}
 	case qp.OutcomeRNR:
 		c.q.ForgetWrite()
@@ -185,6 +194,9 @@ func (c *Conn) refuse(at uint32, nak shm.NAK) {
 		// The peer has repeated a request without having the RNR NAK.
 		c.p.protocolError()
 		return
+	}
+	if c.tap != nil {
+		c.tap.Refuse(syndromeOf(nak))
 	}
 	c.refusal = c.p.notify(notice{op: shm.Refused, to: c.dest, imm: at, value: uint8(nak)})
 }
@@ -294,6 +306,9 @@ func (c *Conn) sendResponse(r *response) bool {
 			s.Flags |= shm.FlagArea
 		}
 		c.p.put(&s)
+		if c.tap != nil {
+			c.tap.ResponseSent(dst, want == 0)
+		}
 		if want == 0 {
 			return true
 		}

@@ -101,6 +101,9 @@ func (c *Conn) SendInline(flags verbs.SendFlags, data []byte) (seq uint64, ok bo
 	}
 	p.wakeDue = true
 	p.sent.seq++
+	if c.tap != nil {
+		c.recordSent(&shm.Slot{Fragment: fragment.Fragment{Op: fragment.Send, Flags: f | fragment.First | fragment.Last}}, data)
+	}
 	if f&shm.FlagAckReq != 0 {
 		p.sent.awaited.push(p.sent.seq-1, c)
 	}
@@ -130,6 +133,9 @@ func (c *Conn) sendRequest(w *qp.WQE) bool {
 			return false
 		}
 		c.p.put(&s)
+		if c.tap != nil {
+			c.recordSent(&s, dst)
+		}
 		c.q.MarkBegun(w)
 		w.Local.Sent += uint32(len(dst))
 		if s.Flags&fragment.Last != 0 {
@@ -278,6 +284,9 @@ func (c *Conn) onRefused(seq uint64, nak shm.NAK) {
 	c.confirm(seq)
 	timer, rnr := nak.RNRTimer()
 	failure, failed := nak.Failure()
+	if c.tap != nil && (rnr || failed) && c.q.IsServing() && c.q.Outstanding() {
+		c.tap.Refused(seq, syndromeOf(nak))
+	}
 	switch {
 	case !c.q.IsServing():
 	case !c.q.Outstanding():
@@ -304,6 +313,9 @@ func (c *Conn) takeResponse(s *shm.Slot) {
 	}
 	if s.Last() {
 		c.responded = w.LastSeq
+	}
+	if c.tap != nil {
+		c.tap.ResponseReceived(s.Payload, s.Last())
 	}
 	switch {
 	case !c.q.Response(s.Op, s.Payload, s.Last()):

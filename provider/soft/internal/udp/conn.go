@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/capture"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 )
 
@@ -33,7 +34,7 @@ const (
 	packetBufSize = (wire.MaxPacket + 63) &^ 63
 )
 
-// A Config has the objects that a Conn uses. Only Slot may be zero.
+// A Config has the objects that a Conn uses. Only Slot and Tap may be zero.
 type Config struct {
 	Ports *Ports // the local addresses and sockets of the device
 	// Slot is the number of the shard's slot. It is less than the number of slots of
@@ -44,6 +45,7 @@ type Config struct {
 	Sink    Sink          // gets the packets that arrive
 	Watcher Watcher       // watches the sockets for events
 	Counts  *counters.Set // counts packets sent, received and dropped
+	Tap     *capture.Tap  // records packets sent and received
 }
 
 // A Conn sends and receives the packets of a shard. It has one UDP socket for each local
@@ -186,6 +188,7 @@ func (u *localSocket) join() (err error) {
 	u.fd = fds[0]
 	u.send = newSender(u.fd, sendBatch, packetBufSize, counts)
 	u.recv = newReceiver(u.fd, u.port.local, receiveBatch, packetBufSize, counts)
+	u.send.tap, u.recv.tap = u.conn.cfg.Tap, u.conn.cfg.Tap
 	u.recv.mayMerge(u.owns)
 	u.direct = directSocket{first: u, wait: firstDirectWait}
 	if err := u.conn.cfg.Watcher.Watch(u.fd, 0, u); err != nil {

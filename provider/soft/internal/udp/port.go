@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/capture"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 )
@@ -23,6 +24,10 @@ var (
 // A Ports has the sockets of a device, for all its local addresses. Any goroutine may
 // call its methods.
 type Ports struct {
+	// Tap records the packets of the sockets of connection management. It is a shared one, and
+	// is set before a socket is opened. It may be nil.
+	Tap *capture.Tap
+
 	udpPort uint16
 	slots   uint32 // number of slots; each shard uses one
 	farOnly bool   // true if the sockets drop packets of this host

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/capture"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 )
 
@@ -51,6 +52,7 @@ type receiver struct {
 	since time.Duration
 
 	counts *counters.Set // counters of received packets; each packet adds 1 to one of them
+	tap    *capture.Tap  // records all packets, also the invalid ones; may be nil
 }
 
 // newReceiver returns a receiver for the socket fd on the address local. One call of
@@ -182,6 +184,9 @@ func (r *receiver) deliverDatagram(data []byte, segment int, at netip.AddrPort, 
 // deliverPacket checks a packet, and passes it to the sink if it is valid. It returns
 // true if the sink has taken it.
 func (r *receiver) deliverPacket(data []byte, at netip.AddrPort, to Sink) (taken bool) {
+	if r.tap != nil {
+		r.record(data, at)
+	}
 	p, flaw := r.check(data, at)
 	if flaw != counters.RcvdPkts {
 		r.counts.Inc(flaw)
@@ -197,6 +202,15 @@ func (r *receiver) deliverPacket(data []byte, at netip.AddrPort, to Sink) (taken
 		r.changeMerging()
 	}
 	return false
+}
+
+// record passes a packet from the given source to the tap.
+func (r *receiver) record(data []byte, from netip.AddrPort) {
+	h := capture.Header{From: from, To: r.local}
+	if r.reports != 0 {
+		h.TrafficClass, h.HopLimit = r.fields.class, r.fields.hops
+	}
+	r.tap.Packet(capture.Inbound, &h, data)
 }
 
 // stampEvery is the number of successful receive calls for each reading of the clock. A
@@ -353,11 +367,13 @@ func (ps *Ports) OpenGSI(local netip.Addr, batchSize, size int, counts *counters
 	if err != nil {
 		return nil, err
 	}
-	return &GSISocket{
+	s := &GSISocket{
 		port: port,
 		out:  newSender(port.gsi, 1, size, counts),
 		in:   newReceiver(port.gsi, port.local, batchSize, size, counts),
-	}, nil
+	}
+	s.out.tap, s.in.tap = ps.Tap, ps.Tap
+	return s, nil
 }
 
 // FD returns the descriptor of the socket. It is readable when packets have arrived.

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/capture"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 )
 
@@ -29,6 +30,7 @@ type sender struct {
 	// true after probeIPID has lost a probe; the sender opens no more connected sockets
 	connectDisabled bool
 	counts          *counters.Set
+	tap             *capture.Tap // records the packets that were sent; may be nil
 }
 
 const (
@@ -108,6 +110,9 @@ func (s *sender) flush() {
 			first += s.batch.count(i)
 		}
 		s.counts.Add(counters.SentPkts, uint64(first-before))
+		if s.tap != nil {
+			s.record(before, first)
+		}
 		if err != nil && !s.handleError(err, &first) {
 			break
 		}
@@ -119,6 +124,18 @@ func (s *sender) flush() {
 		}
 	}
 	s.moveToFront(first)
+}
+
+// record passes the packets with the indices from to until-1, which were sent, to the tap.
+func (s *sender) record(from, until int) {
+	for i := from; i < until; i++ {
+		to := s.dests[i]
+		h := capture.Header{From: to.local, To: to.peer(), TrafficClass: to.header.trafficClass, HopLimit: to.header.hopLimit}
+		if to.socket != nil {
+			h.From = to.socket.local
+		}
+		s.tap.Packet(capture.Outbound, &h, s.packets[i].Bytes())
+	}
 }
 
 // handleError handles the error of a message. The parameter first is the index of the

@@ -5,12 +5,15 @@ package udpath
 import (
 	"encoding/binary"
 	"fmt"
+	"net/netip"
 	"strconv"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rdmaloop/rdmaloop/internal/psn"
 	"github.com/rdmaloop/rdmaloop/internal/timerheap"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/capture"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/qp"
@@ -57,6 +60,9 @@ type localPath struct {
 	listener int    // descriptor of the listening socket
 	out      []byte // buffer for the packet to be sent
 	in       []byte // buffer for received packets, one byte longer than a valid packet
+
+	// PSNs of the next datagrams that are recorded as sent and as received
+	sentPSN, receivedPSN psn.Value
 
 	dests   map[uint32]*localDest // destinations, by queue pair number
 	sources map[int]*localSource  // connections from other queue pairs, by descriptor
@@ -163,6 +169,9 @@ func (p *localPath) sendOne(w *qp.WQE, to *qp.AH) verbs.Status {
 		return verbs.StatusLocProtErr
 	}
 	if d := p.dest(w.UD.QPN); d != nil {
+		if p.shard.Tap != nil {
+			p.record(capture.Outbound, b, w.UD.QPN, &p.sentPSN)
+		}
 		d.send(b)
 	} else {
 		p.countDropped(1)
@@ -176,6 +185,9 @@ func (p *localPath) receive(b []byte) bool {
 	if len(b) < datagramHeader || len(b) > datagramHeader+qp.DatagramMTU {
 		return false
 	}
+	if p.shard.Tap != nil {
+		p.record(capture.Inbound, b, p.q.Num(), &p.receivedPSN)
+	}
 	d := qp.Datagram{
 		QKey: binary.BigEndian.Uint32(b), Src: binary.BigEndian.Uint32(b[4:]) & verbs.MaxQPNum,
 		HasImm: b[4]&datagramImm != 0, Solicited: b[4]&datagramSol != 0, Imm: binary.BigEndian.Uint32(b[8:]),
@@ -185,4 +197,28 @@ func (p *localPath) receive(b []byte) bool {
 	d.Header.Set(from.Addr(), to.Addr(), wire.UDSendOnly.Size(len(d.Payload)), 0, datagramHops)
 	p.q.DeliverDatagram(&d)
 	return true
+}
+
+// record passes a datagram to the capture of the device, as the packet that it would have been.
+// The parameter b is the packet of the Unix socket, dst the number of the receiver's queue pair,
+// and num the number of the datagram.
+func (p *localPath) record(d capture.Direction, b []byte, dst uint32, num *psn.Value) {
+	op, payload := wire.UDSendOnly, b[datagramHeader:]
+	if b[4]&datagramImm != 0 {
+		op = wire.UDSendOnlyImm
+	}
+	packet := wire.Build(p.shard.Tap.Scratch(), op, len(payload))
+	packet.BTH().SetDestQP(dst)
+	packet.BTH().SetPSN(*num)
+	packet.BTH().SetSolicited(b[4]&datagramSol != 0)
+	packet.DETH().Set(binary.BigEndian.Uint32(b), binary.BigEndian.Uint32(b[4:])&verbs.MaxQPNum)
+	if h := packet.ImmDt(); h != nil {
+		h.Set(binary.BigEndian.Uint32(b[8:]))
+	}
+	copy(packet.Payload(), payload)
+	*num = num.Add(1)
+	p.shard.Tap.LocalPacket(d, &capture.Header{
+		From: netip.AddrPortFrom(verbs.GID(b[12:28]).Addr(), wire.UDPPort), To: netip.AddrPortFrom(verbs.GID(b[28:44]).Addr(), wire.UDPPort),
+		HopLimit: datagramHops,
+	}, packet)
 }

@@ -46,6 +46,7 @@ type conn struct {
 	holds    bool
 
 	admission admission // admission of the peer; the zero value on the active side
+	exchange  Exchange  // used only for Config.Observe
 }
 
 // Indices of the descriptors that come with a REP.
@@ -102,6 +103,7 @@ func (c *conn) receive() (connmgr.Message, error) {
 	if len(fds) > 0 {
 		c.passed = fds
 	}
+	c.observe(m, false)
 	switch m := m.(type) {
 	case *connmgr.REQ:
 		c.peerShared = m.Shared
@@ -202,13 +204,36 @@ func (c *conn) choose(qpn uint32) (end *shm.End, err error) {
 // descriptors in c.passed with it.
 func (c *conn) Send(m connmgr.Message) error {
 	var packet [maxMessage]byte
-	rep, ok := m.(*connmgr.REP)
-	if !ok {
-		return unixsock.Send(c.fd, encodeTo(packet[:], m), nil)
+	var fds []int
+	if rep, ok := m.(*connmgr.REP); ok {
+		rep.Shared = connmgr.SharedMemory{Shard: c.t.shardID(rep.QPN), Segment: c.chosen.ID, Side: uint8(c.chosen.Side), Passed: len(c.passed) > 0}
+		fds = c.passed
+		defer c.closePassed()
 	}
-	defer c.closePassed()
-	rep.Shared = connmgr.SharedMemory{Shard: c.t.shardID(rep.QPN), Segment: c.chosen.ID, Side: uint8(c.chosen.Side), Passed: len(c.passed) > 0}
-	return unixsock.Send(c.fd, encodeTo(packet[:], m), c.passed)
+	err := unixsock.Send(c.fd, encodeTo(packet[:], m), fds)
+	if err == nil {
+		c.observe(m, true)
+	}
+	return err
+}
+
+// observe passes a message to Config.Observe, if there is one.
+func (c *conn) observe(m connmgr.Message, sent bool) {
+	if c.t.Observe == nil {
+		return
+	}
+	x := &c.exchange
+	switch m := m.(type) {
+	case *connmgr.REQ:
+		x.Endpoints, x.ActiveQPN = m.Endpoints, m.QPN
+	case *connmgr.SIDRREQ:
+		x.Endpoints = m.Endpoints
+	case *connmgr.REP:
+		x.PassiveQPN = m.QPN
+	}
+	if x.Src.IsValid() {
+		c.t.Observe(x, m, sent)
+	}
 }
 
 // hold is called before the REQ is sent. The peer's REP may choose any memory that this

@@ -15,7 +15,7 @@ import (
 )
 
 // A Config has the settings of a Transport, and the parts of the device that it
-// uses. All fields must be set.
+// uses. All fields but Observe must be set.
 type Config struct {
 	Host *hostport.Host // host of the device
 	GUID uint64         // node GUID of the device
@@ -32,6 +32,17 @@ type Config struct {
 	Spare  *unixsock.SpareDescriptors
 	Ends   *shm.Ends // shared memory of the connections
 	Counts *counters.Set
+	// Observe is called for each message that was sent or received, if it belongs to an
+	// exchange whose request is known. It must not keep its arguments. It may be nil.
+	Observe func(x *Exchange, m connmgr.Message, sent bool)
+}
+
+// An Exchange is what the messages of a connection or lookup have told so far.
+type Exchange struct {
+	connmgr.Endpoints        // those in the request: Src is the side that has sent it
+	Active            bool   // true if this side has sent the request
+	ActiveQPN         uint32 // queue pair of the side that has sent the request; 0 in a lookup
+	PassiveQPN        uint32 // queue pair of the other side; 0 before a REP
 }
 
 // A Transport is the transport of the local path. Its connections use Unix sockets.
@@ -42,7 +53,7 @@ func New(cfg *Config) *Transport { return &Transport{*cfg} }
 
 // Connect implements connmgr.Transport. The path of a conn depends on the ID only.
 func (t *Transport) Connect(i *connmgr.ID, _, _ netip.Addr) (connmgr.Conn, error) {
-	return &conn{t: t, ch: i.Channel(), id: i, fd: -1}, nil
+	return &conn{t: t, ch: i.Channel(), id: i, fd: -1, exchange: Exchange{Active: true}}, nil
 }
 
 // Listen implements connmgr.Transport.
