@@ -61,11 +61,8 @@ func demo(ctx context.Context, opts *options, stdout, stderr io.Writer) (status 
 			client.from = opts.from
 		}
 	}
-	program, err := os.Executable()
-	if err != nil {
-		return latency.ExitFailed, err
-	}
-	server := exec.Command(program, append(opts.given, "-until-eof", "-listen", netip.AddrPortFrom(listen, 0).String())...)
+	// Both processes send and receive the same packets, so only the client captures.
+	server := exec.Command("/proc/self/exe", append(opts.given, "-capture=", "-until-eof", "-listen", netip.AddrPortFrom(listen, 0).String())...)
 	input, untilEOF := io.Pipe()
 	server.Stdin, server.Stderr = input, stderr
 	output, err := server.StdoutPipe()
@@ -81,9 +78,8 @@ func demo(ctx context.Context, opts *options, stdout, stderr io.Writer) (status 
 		status, err = connect(ctx, &client, stdout, stderr)
 	}
 	untilEOF.Close()
-	hung := time.AfterFunc(2*shutdownTime, func() { server.Process.Kill() })
-	defer hung.Stop()
-	if exit := server.Wait(); server.ProcessState.ExitCode() < 0 { // killed by a signal
+	defer time.AfterFunc(2*shutdownTime, func() { server.Process.Kill() }).Stop() // if the server hangs
+	if exit := server.Wait(); server.ProcessState.ExitCode() < 0 {                // killed by a signal
 		err = errors.Join(err, fmt.Errorf("server process: %w", exit))
 	}
 	return max(status, min(server.ProcessState.ExitCode(), latency.ExitFailed)), err
@@ -92,15 +88,15 @@ func demo(ctx context.Context, opts *options, stdout, stderr io.Writer) (status 
 // options has the checked values of the flags.
 type options struct {
 	latency.Settings
-	listen, connect     string
-	path                soft.Path
-	from                netip.Addr
-	privateData, reject string
-	duration            time.Duration
-	idle                reactor.IdlePolicy
-	cpus                []int // one for each loop of this process; nil: the loops are not pinned
-	json, untilEOF      bool
-	given               []string // the flags that were given
+	listen, connect, capture string
+	path                     soft.Path
+	from                     netip.Addr
+	privateData, reject      string
+	duration                 time.Duration
+	idle                     reactor.IdlePolicy
+	cpus                     []int // one for each loop of this process; nil: the loops are not pinned
+	json, untilEOF           bool
+	given                    []string // the flags that were given
 }
 
 func parse(args []string, stderr io.Writer) (*options, error) {
@@ -113,6 +109,7 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	f.TextVar(&o.from, "from", netip.Addr{}, "client: connect from this `address`")
 	f.StringVar(&o.Provider, "provider", "auto", "auto, soft or rdmacore")
 	f.TextVar(&o.path, "path", soft.PathAuto, "path of the soft device: auto, local or wire")
+	f.StringVar(&o.capture, "capture", "", "soft device: write all packets to this new `file`, for Wireshark; it has the payloads too")
 	f.StringVar(&o.Mode, "mode", "adaptive", "what an idle loop does: event (sleep), adaptive (spin, then sleep) or busy (spin)")
 	f.IntVar(&o.Size, "size", 64, "`bytes` of a message; for a server the largest message: use the client's size")
 	f.IntVar(&o.Count, "count", 100_000, "`messages` to send ping-pong, over all connections; 0 skips it")

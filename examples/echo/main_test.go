@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -206,6 +207,20 @@ func TestOnePhase(t *testing.T) {
 	require.Equal(t, latency.ExitOK, p.exit(t), "%s", &p.stderr)
 	require.Contains(t, p.stdout.String(), "p50")
 	require.NotContains(t, p.stdout.String(), "messages/s")
+}
+
+// TestCapture checks that the demo writes a capture, and overwrites no file.
+func TestCapture(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "echo.pcapng")
+	p := program(t, "-count", "100", "-duration", "0", "-capture", file)
+	require.Equal(t, latency.ExitOK, p.exit(t), "%s", &p.stderr)
+	info, err := os.Stat(file)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode())
+	require.Greater(t, info.Size(), int64(200*100), "200 messages")
+	p = program(t, "-capture", file)
+	require.Equal(t, latency.ExitFailed, p.exit(t))
+	require.Equal(t, 1, strings.Count(p.stderr.String(), file+": file exists"), &p.stderr)
 }
 
 func TestErrors(t *testing.T) {

@@ -107,6 +107,9 @@ func start(ctx context.Context, opts *options, h reactor.Handler) (n *node, err 
 		return nil, err
 	}
 	cfg := &provider.Config{Soft: &soft.Config{Path: opts.path}, Addr: n.addr.Addr()}
+	if opts.capture != "" {
+		cfg.Soft.Capture = &soft.Capture{File: opts.capture}
+	}
 	if n.device, err = provider.Open(opts.Provider, cfg); err != nil {
 		return nil, err
 	}
