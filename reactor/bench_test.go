@@ -16,20 +16,29 @@ import (
 // BenchmarkEcho measures both sides' work for one round trip.
 func BenchmarkEcho(b *testing.B) {
 	for _, size := range []int{64, 2048} {
-		b.Run(fmt.Sprint(size), func(b *testing.B) {
-			echoes := 0
-			p := connect(b, &hooks{message: func(*reactor.Conn, reactor.Message) { echoes++ }},
-				&hooks{message: func(c *reactor.Conn, msg reactor.Message) { _ = c.Send(msg.Data(), nil) }}, nil)
-			msg := make([]byte, size)
-			b.ReportAllocs()
-			for b.Loop() {
-				_ = p.dialed.Send(msg, nil)
-				for want := echoes + 1; echoes < want; {
-					_, _ = p.client.RunOnce(0)
-					_, _ = p.server.RunOnce(0)
-				}
-			}
-		})
+		b.Run(fmt.Sprint(size), func(b *testing.B) { benchmarkEcho(b, size, nil) })
+	}
+}
+
+// BenchmarkLatency is BenchmarkEcho with 64 bytes, while some of the turns or all are measured.
+func BenchmarkLatency(b *testing.B) {
+	for _, every := range []int{64, 1} {
+		b.Run(fmt.Sprint(every), func(b *testing.B) { benchmarkEcho(b, 64, &reactor.Config{LatencyEvery: every}) })
+	}
+}
+
+func benchmarkEcho(b *testing.B, size int, cfg *reactor.Config) {
+	echoes := 0
+	p := connect(b, &hooks{message: func(*reactor.Conn, reactor.Message) { echoes++ }},
+		&hooks{message: func(c *reactor.Conn, msg reactor.Message) { _ = c.Send(msg.Data(), nil) }}, cfg)
+	msg := make([]byte, size)
+	b.ReportAllocs()
+	for b.Loop() {
+		_ = p.dialed.Send(msg, nil)
+		for want := echoes + 1; echoes < want; {
+			_, _ = p.client.RunOnce(0)
+			_, _ = p.server.RunOnce(0)
+		}
 	}
 }
 

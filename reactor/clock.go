@@ -58,6 +58,14 @@ func (k *clock) read() time.Duration {
 	return k.now
 }
 
+// readTurn is read, and sets timeOfTurn with the same reading.
+func (k *clock) readTurn() time.Duration {
+	now := time.Now()
+	k.timeOfTurn = now.UnixNano()
+	k.advance(now.Sub(k.origin))
+	return k.now
+}
+
 // after reads the system's clock and adds d to the time. later() limits the sum.
 func (k *clock) after(d time.Duration) time.Duration { return later(k.read(), d) }
 
@@ -129,7 +137,7 @@ func (t *Timer) Reset(d time.Duration) {
 // more. Only the goroutine of the loop may call After.
 func (l *Loop) After(d time.Duration, fn func()) *Timer {
 	l.owner.check()
-	t := &Timer{loop: l, node: timerheap.Timer{Owner: timerheap.Func(fn)}}
+	t := &Timer{loop: l, node: timerheap.Timer{Owner: timerheap.Func(l.measured("After", fn))}}
 	t.Reset(d)
 	return t
 }

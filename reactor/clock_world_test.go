@@ -40,7 +40,8 @@ func TestTimers(t *testing.T) {
 func TestSlowCallbacks(t *testing.T) {
 	const slow = time.Second
 	reactortest.Run(t, 1, func(t *testing.T, w *reactortest.World) {
-		e := w.Host("host").Process("process").Start(&hooks{}, &reactor.Config{Limits: reactor.Limits{SlowCallback: slow / 2}})
+		var log logged
+		e := w.Host("host").Process("process").Start(&hooks{}, log.config(reactor.Config{Limits: reactor.Limits{SlowCallback: slow / 2}}))
 		l := e.Loop(0)
 		w.On(l, func() {
 			l.SetTurnFunc(func() bool {

@@ -42,6 +42,16 @@ type Config struct {
 	// BaseHandler does not ignore. Nil means the result of slog.Default when New is called.
 	// What a peer can cause is logged at most 10 times at once, and then once in a minute.
 	Logger *slog.Logger
+	// LatencyEvery makes each loop measure one turn of so many, chosen at random, and every sleep:
+	// see Loop.Latency. 1 means every turn. Zero means that nothing is measured.
+	//
+	// A turn that is measured takes about 60 ns longer, and about 100 ns for each callback. With 1
+	// the two sides of an echo of 64 bytes on the local path took 0.95 µs instead of 0.43 µs, and
+	// with 64 hardly longer. A loop that measures has 17 KiB of histograms; Loop.Post, PostWait and
+	// After allocate 48 bytes for the measurement of their functions. All connections have times of
+	// arrival if the device knows these, which changes how the device of package soft receives
+	// packets: see DialOptions.MessageTime.
+	LatencyEvery int
 	// OnBoot is called once on each loop, before its first turn. If it returns an error, the
 	// engine stops, and Start or NewLoop returns the error.
 	OnBoot func(l *Loop) error
@@ -280,14 +290,15 @@ type Limits struct {
 	// SafetyTimeout is the longest sleep of a loop. Zero means 100ms. If the device
 	// loses an event, the loop wakes after this time. Stats.Rescues counts lost events.
 	SafetyTimeout time.Duration
-	// SlowCallback is the duration above which Stats.SlowCallbacks counts a callback.
-	// Zero means no measurement. The loop reads the clock before and after each measured
-	// call. These calls are measured:
+	// SlowCallback is the duration above which a callback is slow. Stats.SlowCallbacks counts it,
+	// and Config.Logger gets a warning with its name, such as OnMessage, and its duration, the
+	// loop, and the address of the peer if it belongs to a connection. Zero means no measurement.
+	// The loop reads the clock before and after each measured call. These calls are measured:
 	//
-	//   - the methods of Handler, except OnListenError.
+	//   - the methods of Handler.
+	//   - functions that were passed to Post, PostWait, After or Watch. Those of Loop.Post,
+	//     PostWait and After then allocate 48 bytes.
 	//   - the function of SetTurnFunc, if it had work.
-	//
-	// Posted functions, timers and functions of Watch are not measured.
 	SlowCallback time.Duration
 	// MaxPosted is how many functions passed to Post and PostWait, of the loop and of its
 	// connections, may wait on one loop. Zero means 4096.
@@ -381,6 +392,7 @@ func (c *Config) checkNumbers() error {
 		{"EpollEvery", c.Limits.EpollEvery, 0, math.MaxInt32},
 		{"CompletionBudget", c.Limits.CompletionBudget, 0, 1 << 16},
 		{"MaxPosted", c.Limits.MaxPosted, 0, math.MaxInt32},
+		{"LatencyEvery", c.LatencyEvery, 0, math.MaxInt32},
 		{"MaxInFlight", c.MaxInFlight, 0, maxQueue},
 		{"MaxMessage", c.MaxMessage, 0, 1 << 30},
 		{"MaxLongMessage", c.MaxLongMessage, 0, maxLease},

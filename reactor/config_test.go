@@ -47,6 +47,7 @@ func TestConfigChecks(t *testing.T) {
 		"CompletionBudget":   {Limits: Limits{CompletionBudget: -1}},
 		"MaxPosted":          {Limits: Limits{MaxPosted: -1}},
 		"SlowCallback":       {Limits: Limits{SlowCallback: -1}},
+		"LatencyEvery":       {LatencyEvery: -1},
 		"MaxInFlight":        {MaxInFlight: maxQueue + 1},
 		"MaxMessage":         {MaxMessage: -1},
 		"MaxInline":          {Transport: Transport{MaxInline: 1 << 20}},

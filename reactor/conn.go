@@ -37,6 +37,8 @@ type Conn struct {
 	immediatesOnly bool
 	ownRecvs       bool
 	messageTime    bool
+	// wantsTime is true if messageTime is, or the loop records latencies.
+	wantsTime bool
 
 	opening *opening // what is needed to open the connection; nil after OnOpen
 	sends   sendQueue
@@ -169,23 +171,23 @@ type ConnStats struct {
 // belongs to it. If Post returns nil, fn is called exactly once, on the loop. If Post returns an
 // error, which is one of Loop.Post, fn is never called.
 func (c *Conn) Post(fn func(err error)) error {
-	return c.loop.Post(func() { c.runPosted(fn) })
+	return c.loop.post("post", func() { c.runPosted(fn) }, false)
 }
 
 // PostWait is Post for goroutines that may block: see Loop.PostWait.
 func (c *Conn) PostWait(ctx context.Context, fn func(err error)) error {
-	return c.loop.PostWait(ctx, func() { c.runPosted(fn) })
+	return c.loop.postWait(ctx, func() { c.runPosted(fn) })
 }
 
 // runPosted calls a function that was passed to Post. If it panics, the connection ends.
 func (c *Conn) runPosted(fn func(err error)) {
-	if c.state != stateOpen {
-		fn(ErrClosed)
-		return
+	l, err := c.loop, ErrClosed
+	if c.state == stateOpen {
+		l.calling, err = c, nil
 	}
-	c.loop.calling = c
-	fn(nil)
-	c.loop.calling = nil
+	l.functionStart("Post")
+	fn(err)
+	l.callbackEnd()
 }
 
 // Loop returns the loop to which the connection belongs. Any goroutine may call it.

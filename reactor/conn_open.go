@@ -78,6 +78,7 @@ func (l *Loop) startDial(o *DialOptions, request *dialRequest) {
 	c.UserData, c.info.dialOptions, c.info.remote = request.options.UserData, o, request.addr
 	c.handler = handlerOr(request.options.Handler, l.handler)
 	c.immediatesOnly, c.messageTime = request.options.ImmediatesOnly, request.options.MessageTime
+	c.wantsTime = c.messageTime || l.latency != nil
 	c.ownRecvs = c.immediatesOnly || request.options.OwnRecvQueue
 	if err == nil {
 		err = request.watch(c)
@@ -188,6 +189,7 @@ func (l *Loop) startAccept(req *ConnRequest, p *AcceptOptions) {
 	options := &req.listener.options
 	c.handler = req.listener.handler
 	c.immediatesOnly, c.messageTime = options.ImmediatesOnly, options.MessageTime
+	c.wantsTime = c.messageTime || l.latency != nil
 	c.ownRecvs = c.immediatesOnly || options.OwnRecvQueue
 	c.info.peerPrivate, c.info.credentials = req.privateData, req.process
 	if err == nil {

@@ -47,14 +47,26 @@ func (c *Conn) recvInline(wc *verbs.WC, data []byte) {
 	b.endInline()
 }
 
-// setTime sets the Message.Time of a message if the connection has times. The parameter at is
-// the time that the device reports, or 0: then it is the time of the turn.
+// setTime is called for a message that was received. The parameter at is the time of its arrival
+// that the device reports, or 0: then it is the time of the turn.
 func (c *Conn) setTime(b *Buffer, at int64) {
+	if c.wantsTime {
+		c.recordTime(b, at)
+	}
+}
+
+// recordTime sets the Message.Time of a message if the connection has times, and tells the
+// latencyRecorder when the message has arrived.
+func (c *Conn) recordTime(b *Buffer, at int64) {
+	k := &c.loop.clock
+	if r := c.loop.latency; r != nil {
+		r.received(b, at, k)
+	}
 	if !c.messageTime {
 		return
 	}
 	if at == 0 {
-		at = c.loop.clock.ofTurn()
+		at = k.ofTurn()
 	}
 	b.time = at
 }
@@ -150,7 +162,7 @@ func (c *Conn) postRecvs() {
 func (l *Loop) onMessage(c *Conn, b *Buffer) {
 	l.stats.Messages++
 	l.stats.MessageBytes += uint64(b.length)
-	t := l.callbackStart("OnMessage", c, nil)
+	l.callbackStart("OnMessage", c, nil)
 	c.handler.OnMessage(c, Message{conn: c, buffer: b, serial: b.serial})
-	l.callbackEnd(t)
+	l.callbackEnd()
 }

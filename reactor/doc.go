@@ -283,6 +283,12 @@
 // return the pages of single free buffers. Other devices pin their pages: they can only
 // return a whole memory region of up to 16 MiB, when none of its buffers is in use.
 //
+// # Latency
+//
+// If Config.LatencyEvery is set, each loop keeps histograms of how long its turns and callbacks
+// take, how long messages wait for OnMessage, and how late the loop wakes up: see Latency.
+// Config.Limits.SlowCallback finds the callback that holds up a loop: a warning names it.
+//
 // The file STORAGE.md of this package is a guide for programs that store data.
 //
 // # Examples
@@ -297,6 +303,7 @@
 //	Conn.Show           lending memory to a peer
 //	Conn.Write          one-sided operations
 //	ConnRequest.Reject  refusing a connection, and clients above a limit
+//	Engine.Latency      how long messages wait, and how long the Go runtime stops the loops
 //	Engine.Shutdown     shutting down
 //	Handler             answers of other goroutines before the end
 //	ListenOptions       a Handler for each listener
@@ -315,6 +322,7 @@ package reactor
 //	Engine, acceptor     engine.go; acceptor.go and request.go: listeners, and requests that
 //	                     are not answered yet
 //	Loop                 loop.go; turn.go and sleep.go have the order of the steps
+//	latencyRecorder      latency.go: what Loop.Latency returns; callback.go measures callbacks
 //	loopDevice           loop_device.go: a device as one loop uses it, with its
 //	                     completionQueues, sharedRecv and pool of buffers
 //	Conn                 conn.go; it consists of these parts:

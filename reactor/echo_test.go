@@ -80,29 +80,36 @@ func TestEchoOfEverySize(t *testing.T) {
 }
 
 // TestEchoDoesNotAllocate checks that small and large messages and their echoes allocate
-// nothing.
+// nothing, also if every turn and every callback is measured.
 func TestEchoDoesNotAllocate(t *testing.T) {
-	for _, size := range []int{64, 2000} {
-		t.Run(fmt.Sprint(size), func(t *testing.T) {
-			echoes := 0
-			p := connect(t, &hooks{message: func(*reactor.Conn, reactor.Message) { echoes++ }},
-				&hooks{message: func(c *reactor.Conn, msg reactor.Message) { _ = c.Send(msg.Data(), nil) }}, nil)
-			msg := make([]byte, size)
-			round := func() {
-				if err := p.dialed.Send(msg, nil); err != nil {
-					t.Fatal(err)
-				}
-				for want := echoes + 1; echoes < want; {
-					_, _ = p.client.RunOnce(0)
-					_, _ = p.server.RunOnce(0)
-				}
-			}
-			for range 1000 {
-				round() // slices and slabs still grow in the first rounds
-			}
-			require.Zero(t, testing.AllocsPerRun(2000, round))
-		})
+	for name, cfg := range map[string]*reactor.Config{
+		"default":  nil,
+		"measured": {LatencyEvery: 1, Limits: reactor.Limits{SlowCallback: testTimeout}},
+	} {
+		for _, size := range []int{64, 2000} {
+			t.Run(fmt.Sprint(name, size), func(t *testing.T) { testEchoDoesNotAllocate(t, size, cfg) })
+		}
 	}
+}
+
+func testEchoDoesNotAllocate(t *testing.T, size int, cfg *reactor.Config) {
+	echoes := 0
+	p := connect(t, &hooks{message: func(*reactor.Conn, reactor.Message) { echoes++ }},
+		&hooks{message: func(c *reactor.Conn, msg reactor.Message) { _ = c.Send(msg.Data(), nil) }}, cfg)
+	msg := make([]byte, size)
+	round := func() {
+		if err := p.dialed.Send(msg, nil); err != nil {
+			t.Fatal(err)
+		}
+		for want := echoes + 1; echoes < want; {
+			_, _ = p.client.RunOnce(0)
+			_, _ = p.server.RunOnce(0)
+		}
+	}
+	for range 1000 {
+		round() // slices and slabs still grow in the first rounds
+	}
+	require.Zero(t, testing.AllocsPerRun(2000, round))
 }
 
 // TestBaseHandler checks that a server with BaseHandler accepts connections and receives

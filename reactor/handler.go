@@ -165,70 +165,76 @@ func (BaseHandler) OnDialError(l *Loop, _ netip.AddrPort, _ *DialOptions, err er
 	}
 }
 
-// A method onX in this file calls OnX of Handler. It counts connection events,
-// and with Config.Limits.SlowCallback measures the duration.
+// A method onX in this file calls OnX of Handler. It counts connection events, and measures the
+// duration if Config says so.
 
 func (l *Loop) onConnectRequest(req *ConnRequest) {
 	l.stats.Requests++
-	t := l.callbackStart("OnConnectRequest", nil, nil)
+	l.callbackStart("OnConnectRequest", nil, nil)
 	req.listener.handler.OnConnectRequest(req)
-	l.callbackEnd(t)
+	l.callbackEnd()
 }
 
 func (l *Loop) onAcceptError(req *ConnRequest, err error) {
 	l.stats.AcceptErrors++
-	t := l.callbackStart("OnAcceptError", nil, err)
+	l.callbackStart("OnAcceptError", nil, err)
 	req.listener.handler.OnAcceptError(req, err)
-	l.callbackEnd(t)
+	l.callbackEnd()
+}
+
+func (l *Loop) onListenError(ln *Listener, err error) {
+	l.callbackStart("OnListenError", nil, err)
+	ln.handler.OnListenError(ln, err)
+	l.callbackEnd()
 }
 
 func (l *Loop) onDialError(c *Conn, err error) {
 	l.stats.DialErrors++
-	t := l.callbackStart("OnDialError", c, err)
+	l.callbackStart("OnDialError", c, err)
 	c.handler.OnDialError(l, c.info.remote, c.info.dialOptions, err)
-	l.callbackEnd(t)
+	l.callbackEnd()
 }
 
 func (l *Loop) onOpen(c *Conn) {
 	l.stats.Opened++
-	t := l.callbackStart("OnOpen", c, nil)
+	l.callbackStart("OnOpen", c, nil)
 	c.handler.OnOpen(c)
-	l.callbackEnd(t)
+	l.callbackEnd()
 }
 
 func (l *Loop) onLongMessage(c *Conn) {
-	t := l.callbackStart("OnLongMessage", c, nil)
+	l.callbackStart("OnLongMessage", c, nil)
 	c.handler.OnLongMessage(c, (*LongMessage)(c.long))
-	l.callbackEnd(t)
+	l.callbackEnd()
 }
 
 func (l *Loop) onPart(c *Conn, part Message) {
-	t := l.callbackStart("OnPart", c, nil)
+	l.callbackStart("OnPart", c, nil)
 	c.handler.OnPart(c, (*LongMessage)(c.long), part)
-	l.callbackEnd(t)
+	l.callbackEnd()
 }
 
 func (l *Loop) onCompletion(c *Conn, op Op, err error) {
-	t := l.callbackStart("OnCompletion", c, err)
+	l.callbackStart("OnCompletion", c, err)
 	c.handler.OnCompletion(c, op, err)
-	l.callbackEnd(t)
+	l.callbackEnd()
 }
 
 func (l *Loop) onWritable(c *Conn) {
-	t := l.callbackStart("OnWritable", c, nil)
+	l.callbackStart("OnWritable", c, nil)
 	c.handler.OnWritable(c)
-	l.callbackEnd(t)
+	l.callbackEnd()
 }
 
 func (l *Loop) onStop(c *Conn) {
-	t := l.callbackStart("OnStop", c, nil)
+	l.callbackStart("OnStop", c, nil)
 	c.handler.OnStop(c)
-	l.callbackEnd(t)
+	l.callbackEnd()
 }
 
 func (l *Loop) onClose(c *Conn, err error) {
 	l.stats.Closed++
-	t := l.callbackStart("OnClose", c, err)
+	l.callbackStart("OnClose", c, err)
 	c.handler.OnClose(c, err)
-	l.callbackEnd(t)
+	l.callbackEnd()
 }

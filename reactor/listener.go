@@ -148,5 +148,5 @@ func (ln *Listener) Close() error {
 // OnListenError with the reason.
 func (l *Loop) closeListener(ln *Listener, cause error) {
 	l.recordError(ln.Close())
-	ln.handler.OnListenError(ln, operr.Wrap("listen", cause))
+	l.onListenError(ln, operr.Wrap("listen", cause))
 }

@@ -18,7 +18,8 @@ import (
 // Handler. A Loop belongs to one goroutine. An engine started with Start has a goroutine
 // for each loop. A loop made with NewLoop belongs to the goroutine that calls RunOnce or Poll.
 //
-// Other goroutines may only call Post, PostWait, SetIdle, Conns, Stats, Index, Name and Engine.
+// Other goroutines may only call Post, PostWait, SetIdle, Conns, Stats, Latency, Index, Name and
+// Engine.
 type Loop struct {
 	engine  *Engine
 	handler Handler
@@ -84,9 +85,12 @@ type Loop struct {
 	safetyWake  bool // true if the last sleep has ended by Config.Limits.SafetyTimeout
 	booted      bool // true after OnBoot has returned nil
 	interrupted bool // true after a panic, until finishBatches
-	// observed is true if callbacks are measured or recorded; see callbackStart.
-	observed bool
-	err      error // first error that no callback or method has reported
+	// observed is true if callbacks are measured or recorded now, and observesAll if they always
+	// are; see callbackStart.
+	observed, observesAll bool
+	callback              callback         // the present one, if it is measured
+	latency               *latencyRecorder // nil if Config.LatencyEvery is zero
+	err                   error            // first error that no callback or method has reported
 }
 
 // enter moves the loop to the state s, but never back to an earlier state.
@@ -141,7 +145,7 @@ func (l *Loop) SetIdle(p IdlePolicy) error {
 //
 // After an error fn is not called. ErrTooManyPosted means that Config.Limits.MaxPosted
 // functions wait. ErrClosed means that OnShutdown is running or the loop has ended.
-func (l *Loop) Post(fn func()) error { return l.post("post", fn, false) }
+func (l *Loop) Post(fn func()) error { return l.post("post", l.measured("Post", fn), false) }
 
 // PostWait is Post for goroutines that may block: while Config.Limits.MaxPosted functions wait,
 // it waits too. If ctx is done before there is room for fn, the error is context.Cause(ctx);
@@ -152,6 +156,11 @@ func (l *Loop) Post(fn func()) error { return l.post("post", fn, false) }
 // verbs.ErrState. Nor may a goroutine that runs a loop of NewLoop wait for this loop, and two
 // loops must not wait for each other.
 func (l *Loop) PostWait(ctx context.Context, fn func()) error {
+	return l.postWait(ctx, l.measured("Post", fn))
+}
+
+// postWait is PostWait for a function that measures itself if that is needed.
+func (l *Loop) postWait(ctx context.Context, fn func()) error {
 	if l.owner.isCaller() {
 		return operr.Wrap("post", errWaitsForItself)
 	}
@@ -216,7 +225,9 @@ const (
 func (l *Loop) open() (err error) {
 	l.clock.origin = time.Now()
 	l.owner.anyone = l.engine.sim != nil
-	l.observed = l.cfg.Limits.SlowCallback > 0 || l.engine.sim != nil
+	l.observesAll = l.measuresAll() || l.engine.sim != nil
+	l.observed = l.observesAll
+	l.latency = newLatencyRecorder(l.cfg.LatencyEvery, l.index)
 	l.mailbox.limit = l.cfg.Limits.MaxPosted
 	l.idle.alone = runtime.GOMAXPROCS(0) == 1
 	l.epoll.checkSoon()

@@ -130,7 +130,7 @@ func (d *loopDevice) qpAttr(c *Conn) *verbs.QPInitAttr {
 		Type:     verbs.QPTypeRC,
 		SendCQ:   c.queue.cq(),
 		RecvCQ:   c.queue.cq(),
-		RecvTime: c.messageTime,
+		RecvTime: c.wantsTime,
 		Caps: verbs.QPCaps{
 			MaxSendWR: cfg.MaxInFlight + 1 + cfg.longSlots(), MaxSendSGE: cfg.maxPieces(d.dev),
 			MaxRecvWR: cfg.ownRecvBuffers(), MaxRecvSGE: 1,

@@ -44,9 +44,13 @@ func (l *Loop) waitAsleep(limit time.Duration) {
 		runtime.Gosched() // The loop has no work that Gosched could delay.
 	}
 	timeout, cause := l.sleepLimit(limit)
+	until := later(l.clock.now, timeout)
 	woken := l.wait(timeout)
 	l.afterSleep()
 	l.clock.wake()
+	if l.latency != nil && l.clock.now >= until {
+		l.latency.oversleep.add(l.clock.now - until)
+	}
 	l.stats.Sleeps++
 	l.countWake(woken, cause)
 }

@@ -198,6 +198,7 @@ func (s *epollSchedule) expects(now time.Duration) bool { return now < s.expecte
 
 // A watched is a descriptor of the application that a loop watches: see Loop.Watch.
 type watched struct {
+	loop *Loop
 	fd   int
 	call func(poller.Readiness)
 }
@@ -205,7 +206,9 @@ type watched struct {
 func (w *watched) wakeCause() wakeCause { return wakeByWatch }
 
 func (w *watched) ready(r poller.Readiness) (work int) {
+	w.loop.functionStart("Watch")
 	w.call(r)
+	w.loop.callbackEnd()
 	return 1
 }
 
@@ -225,7 +228,7 @@ func (l *Loop) Watch(fd int, interest poller.Interest, fn func(poller.Readiness)
 		l.sources[at].source.(*watched).call = fn
 		return nil
 	}
-	_, err := l.watch(fd, interest, &watched{fd, fn})
+	_, err := l.watch(fd, interest, &watched{l, fd, fn})
 	return operr.Wrap(op, err)
 }
 

@@ -1,14 +1,12 @@
 package reactor
 
-import (
-	"fmt"
-	"time"
-)
-
 // turn runs one turn of the loop, the most urgent step first. Each step has a budget and
 // returns how much work it had.
 func (l *Loop) turn() (work int) {
 	l.clock.tick()
+	if l.latency != nil {
+		l.latency.beginTurn(l)
+	}
 	work = l.pollCompletions()
 	for polls := l.pollsPerTurn(); work == 0 && polls > 1; polls-- {
 		work = l.pollCompletions()
@@ -32,6 +30,9 @@ func (l *Loop) turn() (work int) {
 	l.postStaged()
 	if work > 0 {
 		l.clock.addWork(work)
+		if l.latency != nil {
+			l.latency.endTurn(l)
+		}
 	}
 	l.stats.Turns++
 	return work
@@ -139,59 +140,11 @@ func (l *Loop) SetTurnFunc(fn func() (worked bool)) {
 
 // callTurnFunc calls the function of SetTurnFunc, and returns how much work it had.
 func (l *Loop) callTurnFunc() (work int) {
-	begin := l.callbackStart("SetTurnFunc", nil, nil)
+	l.callbackStart(nameOfTurnFunc, nil, nil)
 	if !l.turnFunc() {
 		return 0
 	}
-	l.callbackEnd(begin)
+	l.callbackEnd()
 	l.postStaged() // Answers must not wait for the other steps of the turn.
 	return 1
-}
-
-// callbackStart is called before the callback with the given name, for the connection c or
-// nil and with the given error or nil. It returns the present time if Config.Limits.SlowCallback is
-// set, and else 0. A simulated host records the callback.
-func (l *Loop) callbackStart(name string, c *Conn, err error) time.Duration {
-	l.calling = c
-	if !l.observed {
-		return 0
-	}
-	return l.observe(name, c, err)
-}
-
-func (l *Loop) observe(name string, c *Conn, err error) time.Duration {
-	if sim := l.engine.sim; sim != nil {
-		sim.Record(l.index, name, describe(c, err))
-	}
-	if l.cfg.Limits.SlowCallback == 0 {
-		return 0
-	}
-	return l.clock.read()
-}
-
-// describe returns what a record of a callback says.
-func describe(c *Conn, err error) (about string) {
-	if c != nil {
-		about = fmt.Sprintf("%v > %v", c.info.local, c.info.remote)
-	}
-	if err != nil {
-		about += ": " + err.Error()
-	}
-	return about
-}
-
-// callbackEnd is called after a callback. If Config.Limits.SlowCallback is set, it updates
-// Stats.LongestCallback and Stats.SlowCallbacks. The parameter startTime is the result
-// of callbackStart.
-func (l *Loop) callbackEnd(startTime time.Duration) {
-	l.calling = nil
-	if !l.observed || l.cfg.Limits.SlowCallback == 0 {
-		return
-	}
-	l.clock.worked = true
-	took := l.clock.read() - startTime
-	l.stats.LongestCallback = max(l.stats.LongestCallback, took)
-	if took > l.cfg.Limits.SlowCallback {
-		l.stats.SlowCallbacks++
-	}
 }

@@ -2,6 +2,7 @@ package reactor_test
 
 import (
 	"context"
+	"log/slog"
 	"testing"
 	"time"
 
@@ -92,7 +93,7 @@ func TestTurnFuncOfEngine(t *testing.T) {
 // TestSlowTurnFunc checks that Config.Limits.SlowCallback measures only calls of a turn
 // function that had work.
 func TestSlowTurnFunc(t *testing.T) {
-	l := newLoop(t, &hooks{}, &reactor.Config{Limits: reactor.Limits{SlowCallback: time.Nanosecond}})
+	l := newLoop(t, &hooks{}, &reactor.Config{Logger: slog.New(slog.DiscardHandler), Limits: reactor.Limits{SlowCallback: time.Nanosecond}})
 	calls := 0
 	l.SetTurnFunc(func() bool { calls++; return calls == 3 })
 	for range 5 {
