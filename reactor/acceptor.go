@@ -179,6 +179,7 @@ func (l *Loop) handleRequest(req *ConnRequest) {
 		// The engine is shutting down: acceptor.close has already rejected this request.
 		return
 	}
+	l.logRequest(req)
 	loop := l.engine.loopFor(req, l.clock.time())
 	if loop == nil {
 		l.rejectFull(req)
@@ -200,6 +201,7 @@ func (l *Loop) rejectFull(req *ConnRequest) {
 		return
 	}
 	l.stats.NoResources++
+	req.logRejected("no room")
 	l.engine.log.Warn("reactor: a request was rejected, because no loop that it may get has room: Config.MaxConns, or resources", "remote", req.remote)
 	// The error is verbs.ErrPeerGone if the peer has given up the request. The engine
 	// does not record that error.
@@ -221,6 +223,7 @@ func (l *Loop) expireRequest(req *ConnRequest) {
 		return
 	}
 	l.stats.Expired++
+	req.logRejected("not answered in time")
 	l.engine.log.Warn("reactor: a request was rejected, because it was not answered within Config.Limits.DecisionTimeout", "remote", req.remote)
 	// The error is verbs.ErrPeerGone if the peer has given up the request. The engine
 	// does not record that error.
@@ -236,6 +239,7 @@ func (l *Loop) cancelRequest(req *ConnRequest, endedBy decision) {
 	if !req.decide(endedBy) {
 		return
 	}
+	req.logRejected(endedBy.err().Error())
 	l.timers.Stop(&req.expiry)
 	l.recordError(req.id.Close())
 	l.engine.acceptor.removeRequest(req)
@@ -356,6 +360,7 @@ func (a *acceptor) close() (err error) {
 func (a *acceptor) rejectShutdown(req *ConnRequest) {
 	if req.decide(byEngine) {
 		a.engine.rejects.Add(1)
+		req.logRejected(saysShutdown)
 		_ = a.reject(req, []byte(saysShutdown)) // the reject fails only if the peer has given up the request
 	}
 }

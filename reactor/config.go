@@ -40,7 +40,9 @@ type Config struct {
 
 	// Logger gets warnings and errors that no callback and no method reports, and those that
 	// BaseHandler does not ignore. Nil means the result of slog.Default when New is called.
-	// What a peer can cause is logged at most 10 times at once, and then once in a minute.
+	// What a peer can cause is logged at most 10 times at once, and then once in a minute. At
+	// debug level, Logger gets a record of each event in the life of a connection, without a
+	// limit: see "Log" in the comment of the package, which has the names of the attributes.
 	Logger *slog.Logger
 	// LatencyEvery makes each loop measure one turn of so many, chosen at random, and every sleep:
 	// see Loop.Latency. 1 means every turn. Zero means that nothing is measured.

@@ -286,6 +286,9 @@ func (c *Conn) on(e connEvent) {
 	case doCheckDrained:
 		c.onDrainTimeout()
 	case doEnd:
+		if c.state == stateOpen {
+			c.logClosing()
+		}
 		c.endPause()
 		c.enter(stateCloseBegun)
 		c.scheduleStep()
@@ -472,6 +475,7 @@ func (c *Conn) repeatTimeout() { c.loop.timers.Set(&c.stateTimer, c.loop.clock.n
 
 // drain enters stateDraining because of the application.
 func (c *Conn) drain() {
+	c.logClosing()
 	c.closing.discards = true
 	c.closing.call = CloseNormal
 	if c.loop.state > loopRunning {
@@ -571,6 +575,9 @@ func (c *Conn) await(s connState) {
 // peer still gets the reason.
 func (c *Conn) giveUp() {
 	c.closing.reason.setCause(ErrShutdown)
+	if c.state == stateOpen {
+		c.logClosing()
+	}
 	if c.state < stateFlushing && !c.device.removed {
 		c.disconnect()
 	}
@@ -682,6 +689,7 @@ func (c *Conn) failToOpen() {
 	c.opening.dial.end()
 	c.destroy()
 	err := c.closing.reason.cause
+	c.logFailed(err)
 	if req := c.opening.request; req != nil {
 		c.loop.onAcceptError(req, err)
 	} else {

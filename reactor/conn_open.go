@@ -77,6 +77,7 @@ func (l *Loop) startDial(o *DialOptions, request *dialRequest) {
 	c, err := l.newConn(&request.opening)
 	c.UserData, c.info.dialOptions, c.info.remote = request.options.UserData, o, request.addr
 	c.handler = handlerOr(request.options.Handler, l.handler)
+	c.logDial()
 	c.immediatesOnly, c.messageTime = request.options.ImmediatesOnly, request.options.MessageTime
 	c.wantsTime = c.messageTime || l.latency != nil
 	c.ownRecvs = c.immediatesOnly || request.options.OwnRecvQueue
@@ -184,6 +185,7 @@ func (c *Conn) setParam(p *cm.MessageParam, retries, rnrRetries uint8) {
 
 // startAccept makes the connection for a request that the application has accepted.
 func (l *Loop) startAccept(req *ConnRequest, p *AcceptOptions) {
+	l.logAccepted(req)
 	req.opening.request = req
 	c, err := l.newConn(&req.opening)
 	options := &req.listener.options

@@ -68,7 +68,10 @@ func (c *Conn) PauseRecv() error {
 	if !c.device.recvModes && c.sharesRecv() {
 		return operr.Wrap(op, &verbs.FeatureError{Feature: "holding back one connection", Reason: errSharedRecv})
 	}
-	c.recvs.hold |= heldByApp
+	if !c.isPaused() {
+		c.recvs.hold |= heldByApp
+		c.logPause("receiving paused")
+	}
 	c.holdBackPeer()
 	return nil
 }
@@ -81,8 +84,9 @@ func (c *Conn) ResumeRecv() {
 }
 
 func (c *Conn) endPause() {
-	if c.recvs.hold&heldByApp != 0 {
+	if c.isPaused() {
 		c.recvs.hold &^= heldByApp
+		c.logPause("receiving resumed")
 		c.scheduleStep()
 	}
 }

@@ -28,7 +28,7 @@ func (idleQP) PostRecv(wrs []verbs.RecvWR) (int, error)     { return len(wrs), n
 func newTestConn(t *testing.T, h Handler) *Conn {
 	cfg, err := (*Config)(nil).withDefaults()
 	require.NoError(t, err)
-	l := &Loop{handler: h, cfg: cfg}
+	l := &Loop{engine: &Engine{cfg: cfg}, handler: h, cfg: cfg}
 	c := &Conn{loop: l, handler: h, qp: idleQP{}, state: stateConnecting, opening: &opening{}}
 	c.device = newTestDevice(l, &memorytest.PD{}, 64)
 	l.conns.add(c)

@@ -289,6 +289,36 @@
 // take, how long messages wait for OnMessage, and how late the loop wakes up: see Latency.
 // Config.Limits.SlowCallback finds the callback that holds up a loop: a warning names it.
 //
+// # Log
+//
+// Config.Logger gets warnings and errors that no callback reports, and at debug level a record
+// of each event in the life of a connection:
+//
+//	connection request         local, remote, device
+//	request accepted           local, remote
+//	request rejected           local, remote, reason; no loop
+//	dial                       remote
+//	connection failed to open  dialed, error
+//	connection open            dialed, device, max_in_flight, max_message, responder_resources,
+//	                           initiator_depth, pid, uid
+//	receiving paused, receiving resumed
+//	                           held
+//	connection closing         error, unless this side has called Close: the state StateOpen ends
+//	connection closed          error as in OnClose, open_for, messages, message_bytes, accepted,
+//	                           confirmed, failed, queue_full
+//
+// The messages begin with "reactor: ". All records have the attributes loop (Loop.Name) and remote,
+// those of a connection also local, and qpn, the number of this side's queue pair, as soon as
+// these are known. The attributes dialed (true if this side has dialed) to uid come from ConnInfo:
+// pid and uid are those of Credentials, and only connections on the local path of package soft
+// have them. The attributes from messages on come from ConnStats; held is the number of messages
+// that wait. The names stay the same from version to version.
+//
+// The records have no bytes of messages and no private data: neither that of Accept and Reject, nor
+// the text of CloseWith. A record is made in the callback's goroutine, and not limited in number:
+// a peer that connects again and again makes as many. If the level is higher, an event costs one
+// call of slog.Logger.Enabled.
+//
 // The file STORAGE.md of this package is a guide for programs that store data.
 //
 // # Examples

@@ -165,8 +165,8 @@ func (BaseHandler) OnDialError(l *Loop, _ netip.AddrPort, _ *DialOptions, err er
 	}
 }
 
-// A method onX in this file calls OnX of Handler. It counts connection events, and measures the
-// duration if Config says so.
+// A method onX in this file calls OnX of Handler. It counts and logs connection events, and
+// measures the duration if Config says so.
 
 func (l *Loop) onConnectRequest(req *ConnRequest) {
 	l.stats.Requests++
@@ -197,6 +197,7 @@ func (l *Loop) onDialError(c *Conn, err error) {
 
 func (l *Loop) onOpen(c *Conn) {
 	l.stats.Opened++
+	c.logOpen()
 	l.callbackStart("OnOpen", c, nil)
 	c.handler.OnOpen(c)
 	l.callbackEnd()
@@ -234,6 +235,7 @@ func (l *Loop) onStop(c *Conn) {
 
 func (l *Loop) onClose(c *Conn, err error) {
 	l.stats.Closed++
+	c.logClosed(err)
 	l.callbackStart("OnClose", c, err)
 	c.handler.OnClose(c, err)
 	l.callbackEnd()

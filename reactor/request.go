@@ -131,6 +131,7 @@ func (r *ConnRequest) Accept(o *AcceptOptions) error {
 		// in this case too.
 		_ = r.engine.acceptor.reject(r, []byte(saysShutdown))
 		r.engine.rejects.Add(1)
+		r.logRejected(saysShutdown)
 		return operr.Wrap(op, ErrShutdown)
 	}
 	r.engine.accepts.Add(1)
@@ -151,6 +152,7 @@ func (r *ConnRequest) Reject(privateData []byte) error {
 		return operr.Wrap(op, err)
 	}
 	r.engine.rejects.Add(1)
+	r.logRejected("by the application")
 	return nil
 }
 

@@ -170,7 +170,7 @@ func (l *Loop) dropSilent() {
 // confirmed nothing since OnOpen. Any host can open such a connection. The comparison of
 // the times is for the answer to a keepalive probe.
 func (c *Conn) isSilent() bool {
-	return c.info.dialOptions == nil && c.stats.Messages+c.stats.Confirmed == 0 && c.traffic().fromPeer() == c.times.openedAt
+	return !c.dialed() && c.stats.Messages+c.stats.Confirmed == 0 && c.traffic().fromPeer() == c.times.openedAt
 }
 
 // abortConns makes the loop end all connections without waiting for their peers, up to
