@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -123,8 +124,12 @@ func (r *recorded) check(t *testing.T) {
 	r.dissect(t, port)
 }
 
-// dissect lets tshark decode all packets. It must find RoCEv2 in each, nothing malformed and no
-// error.
+// severityWarning is tshark's number of a warning; an error has a larger one. Notes do no harm:
+// some free ports are those of traceroute.
+const severityWarning = 0x600000
+
+// dissect lets tshark decode all packets. It must find RoCEv2 in each, nothing malformed, and
+// neither warnings nor errors.
 func (r *recorded) dissect(t *testing.T, port uint16) {
 	tool, err := exec.LookPath("tshark")
 	if err != nil {
@@ -134,7 +139,7 @@ func (r *recorded) dissect(t *testing.T, port uint16) {
 	require.NoError(t, os.WriteFile(file, r.all, 0o600))
 	args := []string{"-n", "-r", file, "-o", fmt.Sprintf("infiniband.rroce.port:%d", port)}
 	args = append(args, noGuesses(t, tool)...)
-	args = append(args, "-T", "fields", "-E", "occurrence=f", "-e", "infiniband.bth.opcode", "-e", "_ws.malformed", "-e", "_ws.expert.severity", "-e", "_ws.expert.message")
+	args = append(args, "-T", "fields", "-E", "occurrence=a", "-e", "infiniband.bth.opcode", "-e", "_ws.malformed", "-e", "_ws.expert.severity", "-e", "_ws.expert.message")
 	var stderr bytes.Buffer
 	cmd := exec.Command(tool, args...)
 	cmd.Stderr = &stderr
@@ -147,7 +152,11 @@ func (r *recorded) dissect(t *testing.T, port uint16) {
 		require.Len(t, values, 4)
 		require.NotEmpty(t, values[0], "packet %d is not one of RoCEv2", lines)
 		require.Empty(t, values[1], "packet %d", lines)
-		require.Empty(t, values[2], "packet %d: %s", lines, values[3])
+		for severity := range strings.FieldsFuncSeq(values[2], func(r rune) bool { return r == ',' }) {
+			n, err := strconv.Atoi(severity)
+			require.NoError(t, err)
+			require.Less(t, n, severityWarning, "packet %d: %s", lines, values[3])
+		}
 	}
 	require.Equal(t, r.packets, lines)
 }
