@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"runtime"
 	"sync"
 	"syscall"
 	"testing"
@@ -283,6 +284,10 @@ func TestLoadBalancing(t *testing.T) {
 	requireEcho(t, second, "second")
 	require.NoError(t, second.Close())
 	<-closed
+	// OnClose is called before the connection has left its loop.
+	for e := gnetrdma.Reactor(s.engine); e.Loop(0).Conns()+e.Loop(1).Conns() > 1; {
+		runtime.Gosched()
+	}
 	requireEcho(t, s.dial(), "it is the turn of the first loop, which is full")
 	mu.Lock()
 	defer mu.Unlock()
