@@ -156,6 +156,7 @@ var arrows = map[string][]string{
 	"stream/internal/turns":       {"reactor", "verbs", "internal/operr"},
 	"gnetrdma":                    {"verbs", "cm", "reactor", "stream", "provider", "internal/netaddr"},
 	"gnetrdma/internal/gnetsuite": {"provider/soft", "stream"},
+	"metrics":                     {"reactor", "verbs"},
 	"examples/*":                  public,
 	"examples/echo":               append([]string{"examples/latency"}, public...),
 	"examples/gateway":            append([]string{"examples/latency"}, public...),
@@ -177,7 +178,7 @@ var arrows = map[string][]string{
 	"bench/rdmacore":              append([]string{"bench/pin", "examples/latency"}, public...),
 }
 
-var public = []string{"verbs", "poller", "cq", "cm", "reactor", "stream", "gnetrdma", "provider", "provider/soft", "provider/rdmacore", "monitor"}
+var public = []string{"verbs", "poller", "cq", "cm", "reactor", "stream", "gnetrdma", "metrics", "provider", "provider/soft", "provider/rdmacore", "monitor"}
 
 // testArrows has, for each package, the packages that its tests may import in addition to
 // the packages in arrows.
@@ -201,6 +202,8 @@ var testArrows = map[string][]string{
 	"provider/soft/internal/unixcm": slices.Concat([]string{
 		"internal/wire", "provider/soft/internal/madcm", "provider/soft/internal/random", "provider/soft/internal/udp",
 	}, testSupport),
+
+	"metrics": slices.Concat([]string{"provider/soft"}, testSupport),
 
 	"examples/nvmeof/target": {"cm", "examples/nvmeof/initiator", "internal/testutil/freeport", "provider", "provider/soft"},
 	"examples/kvread/client": {"internal/testutil/leak", "provider/soft"},
