@@ -198,9 +198,9 @@ func (l *Loop) Stats() Stats {
 // "empty_polls". For an element of Batches it ends with the smallest number of completions,
 // such as "batches_16". Durations are in nanoseconds. Package metrics, a module of its own,
 // exports the counters to Prometheus and expvar.
-func (s *Stats) All() iter.Seq[verbs.Counter] {
+func (s Stats) All() iter.Seq[verbs.Counter] {
 	return func(yield func(verbs.Counter) bool) {
-		fields := reflect.ValueOf(s).Elem()
+		fields := reflect.ValueOf(&s).Elem()
 		for _, f := range statFields() {
 			c := f.Counter
 			if c.Value = f.load(fields); !yield(c) {
