@@ -2,7 +2,7 @@
 // a Unix socket: the command rdmaloop top shows them. A program that is already scraped by
 // Prometheus needs only package metrics.
 //
-//	server, err := monitor.Listen(engine, provider, nil)
+//	server, err := monitor.Listen(engine, nil)
 //	...
 //	defer server.Close()
 //
@@ -76,7 +76,6 @@ const (
 type Server struct {
 	name     string
 	engine   *reactor.Engine
-	provider verbs.Provider
 	listener *net.UnixListener
 	clients  chan struct{} // has an element for each client that is served
 	served   sync.WaitGroup
@@ -86,21 +85,21 @@ type Server struct {
 // same user or of root (SO_PEERCRED, unix(7)); others can not even connect, because of the
 // rights of the directory.
 //
-// The caller closes the Server before the provider, whose devices' counters it reads. The
+// The caller closes the Server before the provider, as the counters of devices are read. The
 // errors are those of package os and of package net, and a *verbs.FeatureError on systems
 // other than Linux.
-func Listen(engine *reactor.Engine, provider verbs.Provider, o *Options) (*Server, error) {
+func Listen(engine *reactor.Engine, o *Options) (*Server, error) {
 	if o == nil {
 		o = &Options{}
 	}
-	s, err := listen(engine, provider, *o)
+	s, err := listen(engine, *o)
 	if err != nil {
 		return nil, fmt.Errorf("monitor: %w", err)
 	}
 	return s, nil
 }
 
-func listen(engine *reactor.Engine, provider verbs.Provider, o Options) (*Server, error) {
+func listen(engine *reactor.Engine, o Options) (*Server, error) {
 	if err := supported(); err != nil {
 		return nil, err
 	}
@@ -128,7 +127,7 @@ func listen(engine *reactor.Engine, provider verbs.Provider, o Options) (*Server
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{name: o.Name, engine: engine, provider: provider, listener: ln, clients: make(chan struct{}, maxClients)}
+	s := &Server{name: o.Name, engine: engine, listener: ln, clients: make(chan struct{}, maxClients)}
 	s.served.Add(1)
 	go s.accept()
 	return s, nil
@@ -202,7 +201,7 @@ func (s *Server) snapshot() *Snapshot {
 		}
 		out.Loops = append(out.Loops, g)
 	}
-	devices, err := s.provider.Devices()
+	devices, err := s.engine.Provider().Devices()
 	if err != nil { // The provider is closed.
 		return out
 	}

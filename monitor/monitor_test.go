@@ -30,7 +30,7 @@ func start(t *testing.T, o *monitor.Options) *monitor.Server {
 	engine, err := reactor.New(device, reactor.BaseHandler{}, &reactor.Config{NumLoops: 2})
 	require.NoError(t, err)
 	require.NoError(t, engine.Start())
-	s, err := monitor.Listen(engine, device, o)
+	s, err := monitor.Listen(engine, o)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		require.NoError(t, s.Close())
@@ -108,14 +108,14 @@ func TestListenRefuses(t *testing.T) {
 		{monitor.Options{Dir: link}, "monitor: " + link + " must be a directory of this user with mode 0700"},
 		{monitor.Options{Name: "a/b"}, "monitor: name: has a slash"},
 	} {
-		_, err := monitor.Listen(nil, nil, &tt.o)
+		_, err := monitor.Listen(nil, &tt.o)
 		require.ErrorContains(t, err, tt.text)
 	}
 	if os.Getuid() == 0 {
 		dir := t.TempDir()
 		require.NoError(t, os.Chmod(dir, 0o700))
 		require.NoError(t, os.Chown(dir, 65534, 65534))
-		_, err := monitor.Listen(nil, nil, &monitor.Options{Dir: dir})
+		_, err := monitor.Listen(nil, &monitor.Options{Dir: dir})
 		require.ErrorContains(t, err, "must be a directory of this user")
 	}
 }

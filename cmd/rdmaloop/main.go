@@ -60,7 +60,7 @@ type command struct {
 var commands = []command{
 	{"doctor", "", "what this host has and allows, what that means, and what to do", runDoctor},
 	{"top", "[SOCKET]", "the counters of a running program that has called monitor.Listen", runTop},
-	{"ping", "HOST[:PORT]", "round trips to a host on which rdmaloop ping -listen or examples/echo -listen runs", runPing},
+	{"ping", "HOST[:PORT]", "round trips to a host on which rdmaloop ping -listen or examples/echo -listen runs; port 7471 by default", runPing},
 	{"selftest", "DEVICE", "the conformance tests on an RDMA device, given by its name or address", runSelftest},
 	{"version", "", "the versions of this program, of Go and of the system", runVersion},
 }

@@ -169,7 +169,7 @@ func monitored(t *testing.T, dir, name string) (stop func()) {
 	engine, err := reactor.New(device, reactor.BaseHandler{}, nil)
 	require.NoError(t, err)
 	require.NoError(t, engine.Start())
-	s, err := monitor.Listen(engine, device, &monitor.Options{Name: name, Dir: dir})
+	s, err := monitor.Listen(engine, &monitor.Options{Name: name, Dir: dir})
 	require.NoError(t, err)
 	return func() {
 		require.NoError(t, s.Close())
