@@ -61,7 +61,7 @@ func (d *draining) OnMessage(c *reactor.Conn, _ reactor.Message) {
 }
 
 // OnStop is called when the engine shuts down. The server takes no more questions. After
-// Config.Limits.DrainTimeout the engine closes the connection if closeIfAnswered has not done so.
+// Config.Limits.StopTimeout the engine closes the connection if closeIfAnswered has not done so.
 func (d *draining) OnStop(c *reactor.Conn) {
 	d.stopping = true
 	check(c.PauseRecv())
