@@ -25,15 +25,21 @@ tests      = $(call tests_in,$(MODULES))
 
 NARROW   := ./cm ./cq ./internal/testutil/pairtest ./internal/wire ./poller ./provider/soft ./provider/soft/internal/connmgr ./provider/soft/internal/madcm ./provider/soft/internal/qp ./provider/soft/internal/rcpath ./provider/soft/internal/shm ./provider/soft/internal/shmpath ./provider/soft/internal/udp ./provider/soft/internal/udpath ./provider/soft/internal/unixcm ./reactor ./reactortest ./verbs/...
 
+# The newest release of Go. The tests usually run with the older one that is supported.
+NEWEST   := go1.27.3
+# Packages whose tests run in an emulator of arm64, and tests that it can not run.
+ARM64    := ./cm ./cq ./internal/psn ./internal/slots ./internal/timerheap ./internal/wire ./provider/soft/internal/shm ./verbs/...
+
 .PHONY: help test test-full test-long check deps lint race nocgo narrow cross cross-all stub \
-	whole test-vm test-vm-full test-vm-long test-gnet test-stream-loss hostile soak fuzz microbench instructions
+	whole test-vm test-vm-full test-vm-long test-gnet test-stream-loss newest arm64 vulnerabilities api release-check hostile soak fuzz microbench instructions
 
 help:
 	@echo 'make check       lint, and every test once without the long ones and the attacks of'
 	@echo '                 internal/hostile; installs nothing'
 	@echo 'make test        all of these with the race detector; what differs without cgo, on 32 bits and on'
 	@echo '                 other systems; and test-vm. As root on Debian it installs missing packages'
-	@echo 'make test-full   test, the long tests, test-gnet, test-vm-full, all other systems, fuzz and soak'
+	@echo 'make test-full   test, the long tests, test-gnet, test-vm-full, all other systems, the newest Go,'
+	@echo '                 arm64, fuzz and soak'
 	@echo 'make test-long   what takes longer than that'
 	@echo 'make stub        tests of provider/rdmacore over a stub of rdma-core in place of an RDMA device'
 	@echo 'make test-vm     tests with the kernel'\''s RDMA stack and other programs, in a virtual machine'
@@ -53,7 +59,7 @@ check: lint
 test: deps lint race nocgo narrow cross stub test-vm
 	$(call passed,900 s)
 
-test-full: test whole test-gnet test-vm-full cross-all fuzz soak
+test-full: test whole test-gnet test-vm-full cross-all newest arm64 fuzz soak
 	$(call passed,3600 s)
 
 # Hours: soak with another duration, 1 GiB in each direction of a stream that loses packets,
@@ -118,6 +124,30 @@ cross-all:
 		echo "cd $$module; CGO_ENABLED=0 GOOS=$$os $(GO) vet ./..."; \
 		CGO_ENABLED=0 GOOS=$$os $(GO) -C $$module vet ./... || exit 1; \
 	done; done
+
+# The root with the newest release of Go, if it can be downloaded.
+newest:
+	@if GOTOOLCHAIN=$(NEWEST) $(GO) version; then \
+		GOTOOLCHAIN=$(NEWEST) $(GO) vet ./... && GOTOOLCHAIN=$(NEWEST) $(call tests_in,.) -short -count=1 ./...; \
+	else echo "newest: $(NEWEST) can not be downloaded here"; fi
+
+# qemu-user runs programs of arm64. It does not have all system calls of Linux.
+arm64:
+	@command -v qemu-aarch64 >/dev/null || { echo "arm64: on Debian: apt-get install qemu-user"; exit 1; }
+	@CGO_ENABLED=0 GOARCH=arm64 GOFLAGS=-exec=qemu-aarch64 $(call tests_in,.) -short -count=1 $(ARM64)
+	@CGO_ENABLED=0 GOARCH=arm64 GOFLAGS=-exec=qemu-aarch64 $(call tests_in,.) -short -count=1 -run 'TestConformance$$' ./provider/soft
+
+# Needs the internet, for the list of vulnerabilities.
+vulnerabilities:
+	@govulncheck=$$($(GO) -C tools tool -n govulncheck) && for module in $(MODULES); do (cd $$module && $$govulncheck ./...) || exit 1; done
+
+# Writes the API as text, for the review of a change.
+api:
+	$(GO) test -count=1 -run 'TestAPI$$' . -update-api
+
+# What a tag needs: make release-check VERSION=v0.1.0
+release-check:
+	$(GO) test -count=1 -run 'TestReadyForRelease|TestAPI' . -release $(VERSION)
 
 # Tests of provider/rdmacore over a stub of libibverbs and librdmacm, and in a build that is
 # linked to the libraries. They need the headers.

@@ -5,7 +5,7 @@ go 1.26
 require (
 	github.com/prometheus/client_golang v1.23.2
 	github.com/prometheus/client_model v0.6.2
-	github.com/rdmaloop/rdmaloop v0.0.0
+	github.com/rdmaloop/rdmaloop v0.1.0
 	github.com/stretchr/testify v1.11.1
 )
 

@@ -31,6 +31,7 @@ missing() {
 	command -v tshark >/dev/null || echo tshark
 	command -v ucx_perftest >/dev/null || echo ucx-utils
 	command -v qemu-system-x86_64 >/dev/null || echo qemu-system-x86
+	command -v qemu-aarch64 >/dev/null || echo qemu-user
 }
 
 packages=$(echo $(missing)) # in one line

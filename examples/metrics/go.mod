@@ -4,7 +4,7 @@ go 1.26.0
 
 require (
 	github.com/prometheus/client_golang v1.24.1
-	github.com/rdmaloop/rdmaloop v0.0.0
+	github.com/rdmaloop/rdmaloop v0.1.0
 	github.com/rdmaloop/rdmaloop/metrics v0.0.0
 	github.com/stretchr/testify v1.12.1
 	go.opentelemetry.io/contrib/bridges/prometheus v0.72.0
