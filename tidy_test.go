@@ -156,7 +156,7 @@ var arrows = map[string][]string{
 	"stream/internal/turns":       {"reactor", "verbs", "internal/operr"},
 	"gnetrdma":                    {"verbs", "cm", "reactor", "stream", "provider", "internal/netaddr"},
 	"gnetrdma/internal/gnetsuite": {"provider/soft", "stream"},
-	"metrics":                     {"reactor", "verbs"},
+	"metrics":                     {"monitor", "reactor", "verbs"},
 	"examples/*":                  public,
 	"examples/echo":               append([]string{"examples/latency"}, public...),
 	"examples/gateway":            append([]string{"examples/latency"}, public...),

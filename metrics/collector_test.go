@@ -19,6 +19,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/internal/testutil/freeport"
 	"github.com/rdmaloop/rdmaloop/metrics"
+	"github.com/rdmaloop/rdmaloop/monitor"
 	"github.com/rdmaloop/rdmaloop/provider/soft"
 	"github.com/rdmaloop/rdmaloop/reactor"
 	"github.com/rdmaloop/rdmaloop/verbs"
@@ -345,23 +346,22 @@ func TestExpvar(t *testing.T) {
 	exchange(t, e, 10)
 	require.NoError(t, e.Shutdown(t.Context()))
 	broken.err = errors.New("gone")
-	var got struct {
-		Loops   []map[string]uint64
-		Devices map[string]map[string]map[string]uint64
-	}
+	var got monitor.Snapshot
 	require.NoError(t, json.Unmarshal([]byte(metrics.Expvar(e).String()), &got))
 	require.Len(t, got.Loops, 2)
 	for i, loop := range got.Loops {
 		s := e.Loop(i).Stats()
 		for k := range s.All() {
-			require.Equal(t, k.Value, loop[k.Name], k.Name)
+			require.Equal(t, k.Value, loop.Counters[k.Name], k.Name)
 		}
 	}
 	require.Equal(t, 1, len(got.Devices))
+	require.Equal(t, "soft0", got.Devices[0].Name)
+	require.Equal(t, 1, got.Devices[0].Port)
 	list, err := p.list[0].Counters(1)
 	require.NoError(t, err)
 	for _, k := range list {
-		require.Equal(t, k.Value, got.Devices["soft0"]["1"][k.Name], k.Name)
+		require.Equal(t, k.Value, got.Devices[0].Counters[k.Name], k.Name)
 	}
 	require.Equal(t, "null", metrics.Expvar(nil).String())
 }

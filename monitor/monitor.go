@@ -29,7 +29,7 @@ import (
 
 // A Snapshot has the counters of a program at one time. It is what a client reads, as JSON.
 type Snapshot struct {
-	Program string    `json:"program"` // Options.Name
+	Program string    `json:"program"` // Options.Name, or the name of the executable
 	PID     int       `json:"pid"`
 	Time    time.Time `json:"time"`
 	Loops   []Group   `json:"loops"`
@@ -187,28 +187,31 @@ func (s *Server) answer(c *net.UnixConn) {
 	if !allowed(c) || c.SetDeadline(time.Now().Add(timeout)) != nil {
 		return
 	}
-	_ = json.NewEncoder(c).Encode(s.snapshot()) // The client has gone away.
+	snapshot := Take(s.engine)
+	snapshot.Program = s.name
+	_ = json.NewEncoder(c).Encode(snapshot) // An error means that the client has gone away.
 }
 
-func (s *Server) snapshot() *Snapshot {
-	out := &Snapshot{Program: s.name, PID: os.Getpid(), Time: time.Now()}
-	for i := range s.engine.NumLoops() {
-		l := s.engine.Loop(i)
-		stats := l.Stats()
+// Take returns the counters that an engine and the devices of its provider have now. A port of
+// a device whose counters can not be read is left out. Any goroutine may call Take.
+func Take(engine *reactor.Engine) *Snapshot {
+	out := &Snapshot{Program: filepath.Base(os.Args[0]), PID: os.Getpid(), Time: time.Now()}
+	for i := range engine.NumLoops() {
+		l := engine.Loop(i)
 		g := Group{Name: l.Name(), Conns: l.Conns(), Counters: make(map[string]uint64)}
-		for c := range stats.All() {
+		for c := range l.Stats().All() {
 			g.Counters[c.Name] = c.Value
 		}
 		out.Loops = append(out.Loops, g)
 	}
-	devices, err := s.engine.Provider().Devices()
-	if err != nil { // The provider is closed.
-		return out
-	}
+	devices, _ := engine.Provider().Devices() // There are none after the provider was closed.
 	for _, d := range devices {
 		for port := 1; port <= d.Attr().NumPorts; port++ {
+			list, err := d.Counters(uint8(port))
+			if err != nil {
+				continue
+			}
 			g := Group{Name: d.Name(), Port: port, Counters: make(map[string]uint64)}
-			list, _ := d.Counters(uint8(port)) // A device that was removed has none.
 			for _, c := range list {
 				g.Counters[c.Name] = c.Value
 			}

@@ -68,6 +68,12 @@ func tooManyConns(limit int) error {
 	return asNoResources(&verbs.ParamError{Field: "connections", Value: int64(limit) + 1, Limit: int64(limit), Reason: "Config.MaxConns limits the connections of a loop"})
 }
 
+// choose sets what DialOptions and ListenOptions have in common.
+func (c *Conn) choose(immediatesOnly, ownRecvs, messageTime bool) {
+	c.immediatesOnly, c.ownRecvs = immediatesOnly, immediatesOnly || ownRecvs
+	c.messageTime, c.wantsTime = messageTime, messageTime || c.loop.latency != nil
+}
+
 // startDial makes the connection for a call of Dial and begins to resolve the address of
 // the peer.
 func (l *Loop) startDial(o *DialOptions, request *dialRequest) {
@@ -78,9 +84,7 @@ func (l *Loop) startDial(o *DialOptions, request *dialRequest) {
 	c.UserData, c.info.dialOptions, c.info.remote = request.options.UserData, o, request.addr
 	c.handler = handlerOr(request.options.Handler, l.handler)
 	c.logDial()
-	c.immediatesOnly, c.messageTime = request.options.ImmediatesOnly, request.options.MessageTime
-	c.wantsTime = c.messageTime || l.latency != nil
-	c.ownRecvs = c.immediatesOnly || request.options.OwnRecvQueue
+	c.choose(request.options.ImmediatesOnly, request.options.OwnRecvQueue, request.options.MessageTime)
 	if err == nil {
 		err = request.watch(c)
 	}
@@ -190,9 +194,7 @@ func (l *Loop) startAccept(req *ConnRequest, p *AcceptOptions) {
 	c, err := l.newConn(&req.opening)
 	options := &req.listener.options
 	c.handler = req.listener.handler
-	c.immediatesOnly, c.messageTime = options.ImmediatesOnly, options.MessageTime
-	c.wantsTime = c.messageTime || l.latency != nil
-	c.ownRecvs = c.immediatesOnly || options.OwnRecvQueue
+	c.choose(options.ImmediatesOnly, options.OwnRecvQueue, options.MessageTime)
 	c.info.peerPrivate, c.info.credentials = req.privateData, req.process
 	if err == nil {
 		err = c.moveID()

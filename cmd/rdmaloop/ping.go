@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -60,6 +61,14 @@ func runPing(ctx context.Context, f *flags, args []string) error {
 	return pingHost(ctx, f, &o, args[0])
 }
 
+// withPort adds the default port to a host without a port.
+func withPort(host string) string {
+	if _, _, err := net.SplitHostPort(host); err == nil {
+		return host
+	}
+	return net.JoinHostPort(strings.Trim(host, "[]"), pingPort)
+}
+
 // open opens a device for an address and starts a loop. The result ends both.
 func (o *pingOptions) open(addr netip.Addr, h reactor.Handler) (*reactor.Engine, func() error, error) {
 	cfg := &reactor.Config{MaxMessage: o.size, Idle: reactor.IdleBusy + 1}
@@ -90,7 +99,7 @@ func (o *pingOptions) open(addr netip.Addr, h reactor.Handler) (*reactor.Engine,
 }
 
 func pingServe(ctx context.Context, f *flags, o *pingOptions) error {
-	addr, err := cm.ListenAddr(ctx, o.listen)
+	addr, err := cm.ListenAddr(ctx, withPort(o.listen))
 	if err != nil {
 		return err
 	}
@@ -138,14 +147,7 @@ func (*pingServer) OnWritable(c *reactor.Conn) {
 func (s *pingServer) OnListenError(_ *reactor.Listener, err error) { s.failed <- err }
 
 func pingHost(ctx context.Context, f *flags, o *pingOptions, host string) error {
-	hostPort := host
-	if a, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
-		hostPort = netip.AddrPortFrom(a, 0).String()
-		hostPort = strings.TrimSuffix(hostPort, "0") + pingPort
-	} else if !strings.Contains(host, ":") {
-		hostPort += ":" + pingPort
-	}
-	addr, err := cm.DialAddr(ctx, hostPort)
+	addr, err := cm.DialAddr(ctx, withPort(host))
 	if err != nil {
 		return err
 	}

@@ -47,29 +47,13 @@ func runSuite(value string) {
 	}
 	os.Args = []string{os.Args[0], "-test.v", "-test.timeout=10m", "-test.run=Conformance/" + pattern}
 	testing.Main(regexp.MatchString, []testing.InternalTest{{Name: "Conformance", F: func(t *testing.T) {
-		providertest.Run(t, open, providertest.Options{
-			Addr: addr, Credentials: name == "soft", Deviations: providertest.KnownDeviations(vendorAt(name, addr)),
-		})
+		providertest.Run(t, open, providertest.Options{Addr: addr, Credentials: name == "soft"})
 	}}}, nil, nil)
 }
 
 // openTested opens a provider. The tests of the device in software use its local path.
 func openTested(name string) (cm.Provider, error) {
 	return provider.Open(name, &provider.Config{Soft: &soft.Config{Path: soft.PathLocal}})
-}
-
-// vendorAt returns the vendor of the device that has an address, or "".
-func vendorAt(name string, addr netip.Addr) string {
-	p, err := openTested(name)
-	if err != nil {
-		return ""
-	}
-	defer p.Close()
-	dev, _, err := findDevice(p, addr.String())
-	if err != nil {
-		return ""
-	}
-	return dev.Attr().Vendor
 }
 
 // A selftestReport is what selftest prints. It can be pasted into an issue.

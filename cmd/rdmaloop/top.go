@@ -125,9 +125,10 @@ func rates(last, now *monitor.Snapshot) string {
 			share("busy"), share("spin"), share("slept"), short(rate("turns")), short(rate("messages")),
 			rate("message_bytes")/1e6, short(rate("confirmed")), short(rate("queue_full")), short(rate("slow_callbacks")))
 	}
-	for i, d := range now.Devices {
-		if i >= len(last.Devices) {
-			break
+	for _, d := range now.Devices {
+		i := slices.IndexFunc(last.Devices, func(g monitor.Group) bool { return g.Name == d.Name && g.Port == d.Port })
+		if i < 0 {
+			continue
 		}
 		fmt.Fprintf(&b, "\n%s port %d\n", d.Name, d.Port)
 		for _, name := range slices.Sorted(maps.Keys(d.Counters)) {

@@ -2,9 +2,9 @@ package providertest
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// KnownDeviations returns the outcomes in which devices of a vendor, DeviceAttr.Vendor, differ
-// from the standard, or nil if none are known. Those of rxe are of the driver of Linux 6.1. For
-// memory windows, these are the causes in it:
+// deviationsOf returns the outcomes in which devices of a vendor, DeviceAttr.Vendor, differ from
+// the standard, or nil if none are known. Those of rxe are of the driver of Linux 6.1. For memory
+// windows, these are the causes in it:
 //
 //   - It checks an access to a window against the bounds of the region.
 //   - It does not compare the queue pair of a window when a key is invalidated.
@@ -12,7 +12,7 @@ import "github.com/rdmaloop/rdmaloop/verbs"
 //     invalidated.
 //   - When it retransmits requests that were posted before a bind, it executes the bind
 //     again.
-func KnownDeviations(vendor string) map[Violation]Outcome {
+func deviationsOf(vendor string) map[Violation]Outcome {
 	if vendor != rxeVendor {
 		return nil
 	}

@@ -25,9 +25,6 @@ type Options struct {
 	// OneVector makes both ends of a connection use the same completion vector. Otherwise
 	// they use the first and the last one.
 	OneVector bool
-
-	// Deviations says where the device differs from the standard. Nil means nowhere.
-	Deviations map[Violation]Outcome
 }
 
 // Run runs the suite against a provider. Each case calls open() and closes the provider

@@ -108,7 +108,7 @@ func (v Violation) standard() Outcome {
 
 // outcome returns the expected outcome of the device under test.
 func (r *rig) outcome(v Violation) Outcome {
-	if other, ok := r.opts.Deviations[v]; ok {
+	if other, ok := deviationsOf(r.attr.Vendor)[v]; ok {
 		return other
 	}
 	return v.standard()

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path"
@@ -59,7 +60,7 @@ func (h *Host) quota() (float64, error) {
 			return 0, nil
 		}
 		period, err2 := h.text(cpuPeriod)
-		if err = firstError(err, err2); err != nil || quota == "-1" {
+		if err = cmp.Or(err, err2); err != nil || quota == "-1" {
 			return 0, err
 		}
 		text = quota + " " + period
@@ -75,13 +76,6 @@ func (h *Host) quota() (float64, error) {
 		return 0, fmt.Errorf("%s: %q is no quota and period", h.path(cpuMax), text)
 	}
 	return quota / period, nil
-}
-
-func firstError(a, b error) error {
-	if a != nil {
-		return a
-	}
-	return b
 }
 
 // containerLimits checks the limits of the container, if this is one.
