@@ -8,7 +8,7 @@ import (
 // A Device is one open RDMA device. Any goroutine may call the methods of a Device.
 type Device interface {
 	// Name returns the device's name, such as "soft0" or "mlx5_0". No other device of
-	// the same provider has this name.
+	// the same provider has this name. Source: ibv_get_device_name(3).
 	Name() string
 	// Caps returns the optional abilities of the device, which never change.
 	Caps() Caps
@@ -91,7 +91,8 @@ type DeviceAttr struct {
 	LocalCAAckDelay uint8
 }
 
-// PortAttr has the current attributes of one port. Source: ibv_query_port(3).
+// PortAttr has the current attributes of one port. Source: ibv_query_port(3),
+// ibv_query_gid_table(3).
 type PortAttr struct {
 	State      PortState // logical state of the port
 	MaxMTU     MTU       // largest MTU that the port supports

@@ -12,6 +12,7 @@ type Provider interface {
 	Devices() ([]Device, error)
 
 	// Close closes every device. Close returns ErrBusy while an object of a device is open.
+	// Source: rdma_free_devices(3).
 	Close() error
 }
 
