@@ -31,7 +31,7 @@ NEWEST   := go1.27.3
 ARM64    := ./cm ./cq ./internal/psn ./internal/slots ./internal/timerheap ./internal/wire ./provider/soft/internal/shm ./verbs/...
 
 .PHONY: help test test-full test-long check deps lint race nocgo narrow cross cross-all stub \
-	whole test-vm test-vm-full test-vm-long test-gnet test-stream-loss newest arm64 vulnerabilities api release-check hostile soak fuzz microbench instructions
+	pages whole test-vm test-vm-full test-vm-long test-gnet test-stream-loss newest arm64 vulnerabilities api release-check hostile soak fuzz microbench instructions
 
 help:
 	@echo 'make check       lint, and every test once without the long ones and the attacks of'
@@ -43,6 +43,7 @@ help:
 	@echo 'make test-long   what takes longer than that'
 	@echo 'make stub        tests of provider/rdmacore over a stub of rdma-core in place of an RDMA device'
 	@echo 'make test-vm     tests with the kernel'\''s RDMA stack and other programs, in a virtual machine'
+	@echo 'make pages       the commands of the documents, in a fresh clone'
 	@echo 'make hostile     attacks from other processes, while a client must lose no message'
 	@echo 'make soak        the same attacks for DURATION ($(DURATION)); fails if a message was lost or a server grew'
 	@echo 'make fuzz        every fuzz target for FUZZTIME ($(FUZZTIME))'
@@ -56,7 +57,7 @@ check: lint
 	@$(call tests_in,$(filter-out $(CURDIR)/internal/hostile,$(MODULES))) -short -count=1 ./...
 	$(call passed,90 s with a warm build cache)
 
-test: deps lint race nocgo narrow cross stub test-vm
+test: deps lint race nocgo narrow cross stub pages test-vm
 	$(call passed,900 s)
 
 test-full: test whole test-gnet test-vm-full cross-all newest arm64 fuzz soak
@@ -145,6 +146,10 @@ vulnerabilities:
 api:
 	$(GO) test -count=1 -run 'TestAPI$$' . -update-api
 
+# The commands of the documents, in a fresh clone. Those marked long belong to whole.
+pages:
+	@$(call tests_in,.) -count=1 -run TestCommands . -commands quick
+
 # What a tag needs: make release-check VERSION=v0.1.0
 release-check:
 	$(GO) test -count=1 -run 'TestReadyForRelease|TestAPI' . -release $(VERSION)
@@ -163,6 +168,7 @@ stub:
 # detector.
 whole:
 	@$(tests) -count=1 -bench . -benchtime 1x ./...
+	@$(call tests_in,.) -count=1 -run TestCommands . -commands long
 	@CGO_ENABLED=1 $(call tests_in,internal/hostile) -race -count=1 ./soak
 
 # A virtual machine with Soft-RoCE, built from Debian packages; see internal/vm.

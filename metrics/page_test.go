@@ -48,26 +48,3 @@ func TestPageTables(t *testing.T) {
 	// The whole page would be a long message.
 	require.True(t, got == string(text), "other metrics are exported: run go test -run TestPageTables -update in metrics, and look at the difference")
 }
-
-// TestPageCode checks that the code of docs/metrics.md is in tested files.
-func TestPageCode(t *testing.T) {
-	unindented := func(text string) (out string) {
-		for line := range strings.Lines(text) {
-			out += strings.TrimLeft(line, "\t")
-		}
-		return out
-	}
-	var tested string
-	for _, name := range []string{"example_test.go", "../examples/metrics/otel_test.go"} {
-		code, err := os.ReadFile(name)
-		require.NoError(t, err)
-		tested += unindented(string(code))
-	}
-	text, err := os.ReadFile(page)
-	require.NoError(t, err)
-	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(text), -1)
-	require.Len(t, blocks, 2)
-	for _, b := range blocks {
-		require.Contains(t, tested, unindented(b[1]))
-	}
-}

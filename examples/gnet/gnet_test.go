@@ -55,25 +55,6 @@ func freeAddr(t *testing.T) string {
 	return ln.Addr().String()
 }
 
-// TestPage checks that the code blocks of the page for users of gnet are in the files of
-// this module.
-func TestPage(t *testing.T) {
-	page, err := os.ReadFile("../../docs/from-gnet.md")
-	require.NoError(t, err)
-	var code strings.Builder
-	for _, name := range []string{"shout/handler.go", "rdma/main.go", "gnet_test.go"} {
-		source, err := os.ReadFile(name)
-		require.NoError(t, err)
-		code.Write(source)
-	}
-	blocks := strings.Split(string(page), "```go\n")[1:]
-	require.Len(t, blocks, 3)
-	for _, block := range blocks {
-		block, _, _ = strings.Cut(block, "```")
-		require.Contains(t, code.String(), strings.TrimSpace(block))
-	}
-}
-
 // TestServe checks the handler over both networks at once.
 func TestServe(t *testing.T) {
 	device, err := soft.Open(nil)

@@ -51,7 +51,7 @@ func startProgram(t *testing.T, dir string, fill int) *serverProcess {
 func TestReadme(t *testing.T) {
 	readme, err := os.ReadFile("README.md")
 	require.NoError(t, err)
-	commands := regexp.MustCompile(`(?m)^    go -C examples/kvread run \.(.*)$`).FindAllSubmatch(readme, -1)
+	commands := regexp.MustCompile(`(?m)^go -C examples/kvread run \.(.*)$`).FindAllSubmatch(readme, -1)
 	require.Len(t, commands, 3)
 	require.Empty(t, commands[0][1])
 	serveArgs, readArgs := strings.Fields(string(commands[1][1])), strings.Fields(string(commands[2][1]))

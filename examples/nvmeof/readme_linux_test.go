@@ -38,7 +38,7 @@ var readmeCommands = []struct{ command, guestFile, guestText string }{
 func TestReadmeCommands(t *testing.T) {
 	readme, err := os.ReadFile("README.md")
 	require.NoError(t, err)
-	found := regexp.MustCompile(`(?m)^    (\S.*)$`).FindAllSubmatch(readme, -1)
+	found := regexp.MustCompile("```sh .*\n(.*)\n```").FindAllSubmatch(readme, -1)
 	require.Len(t, found, len(readmeCommands))
 	for i, c := range readmeCommands {
 		require.Equal(t, c.command, string(found[i][1]))

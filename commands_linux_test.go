@@ -1,0 +1,139 @@
+package rdmaloop_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+var runCommands = flag.String("commands", "", "TestCommands runs the commands of the documents: quick, or long for the documents that have long ones")
+
+// TestCommands runs the commands of each document that are marked run or root, and its programs,
+// in a fresh clone of the working tree, or, if the commands begin with the clone, in an empty
+// directory. It needs no network: the modules are those that this machine has, and the clone
+// takes the place of the address that the documents name.
+func TestCommands(t *testing.T) {
+	if *runCommands == "" {
+		t.Skip("make pages runs it")
+	}
+	repository := commit(t)
+	proxy := t.TempDir()
+	for _, dir := range published {
+		publish(t, proxy, dir)
+	}
+	cache := strings.TrimSpace(goCommand(t, ".", "off", "env", "GOMODCACHE"))
+	env := append(os.Environ(), "GOWORK=", "GOFLAGS=-trimpath -modcacherw", "GOTOOLCHAIN=local", "GONOSUMDB=*", "GOSUMDB=off",
+		"GOPROXY=file://"+proxy+",file://"+cache+"/cache/download", "GOMODCACHE="+t.TempDir(), "GOBIN="+t.TempDir(),
+		"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=url."+repository+".insteadOf", "GIT_CONFIG_VALUE_0=https://"+module)
+	texts := documents(t)
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
+		script, needsRoot := pageScript(texts[name], *runCommands == "long", os.Getuid() == 0)
+		if script == "" {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			if !strings.Contains(script, "git clone") {
+				out, err := exec.Command("git", "clone", "-q", repository, dir).CombinedOutput()
+				require.NoError(t, err, "%s", out)
+			}
+			runPage(t, dir, script, append(env, "LOGS="+t.TempDir()))
+			if needsRoot {
+				t.Skip("ran without the commands that need root")
+			}
+		})
+	}
+}
+
+// commit returns a repository whose only commit has the files of the working tree that are not
+// ignored.
+func commit(t *testing.T) string {
+	dir := t.TempDir()
+	for _, command := range []string{
+		"git ls-files -z --cached --others --exclude-standard --deduplicate | tar -c --null --ignore-failed-read -T - | tar -x -C " + dir,
+		"git init -q " + dir,
+		"git -C " + dir + " add -A",
+		"git -C " + dir + " -c user.name=test -c user.email=test@invalid commit -q -m test",
+	} {
+		out, err := exec.Command("bash", "-c", command).CombinedOutput()
+		require.NoError(t, err, "%s: %s", command, out)
+	}
+	return dir
+}
+
+// prologue defines how the program in the background ends: as by Ctrl-C, with what it has started.
+const prologue = `set -eum -o pipefail
+job=
+stop() {
+	[ -z "$job" ] || { kill -INT -- -$job && wait $job || true; }
+	job=
+}
+trap stop EXIT
+set -x
+`
+
+// pageScript returns the script with the commands of a document that can run, and whether commands
+// are missing that need root. It is empty if there are none.
+func pageScript(document string, long, root bool) (script string, needsRoot bool) {
+	found, _ := blocks(document)
+	var s strings.Builder
+	for _, b := range found {
+		is := func(mark string) bool { return slices.Contains(b.kind, mark) }
+		switch {
+		case b.isProgram():
+			fmt.Fprintf(&s, "cat >main.go <<'END OF PROGRAM'\n%sEND OF PROGRAM\n", b.text)
+		case b.kind[0] != "sh" || is("shown") || is("long") && !long:
+		case is("root") && !root:
+			needsRoot = true
+		case is("background"):
+			fmt.Fprintf(&s, "stop\n{\n%s} >$LOGS/%d &\njob=$!\n(set +x; until [ -s $LOGS/%[2]d ]; do kill -0 $job; sleep 0.05; done)\n", b.text, b.line)
+		case is("fails"):
+			fmt.Fprintf(&s, "if\n%sthen false; fi\n", b.text)
+		default:
+			s.WriteString(b.text)
+		}
+	}
+	if !slices.ContainsFunc(found, func(b block) bool {
+		return b.kind[0] == "sh" && b.kind[1] != "shown" && slices.Contains(b.kind, "long") == long
+	}) {
+		return "", false
+	}
+	return prologue + s.String(), needsRoot
+}
+
+// runPage runs the script of a document.
+func runPage(t *testing.T, dir, script string, env []string) {
+	for _, setting := range regexp.MustCompile(`sysctl (?:-w )?([\w.]+)=`).FindAllStringSubmatch(script, -1) {
+		name := "/proc/sys/" + strings.ReplaceAll(setting[1], ".", "/")
+		before, err := os.ReadFile(name)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, os.WriteFile(name, before, 0)) })
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
+	c := exec.CommandContext(ctx, "bash", "-c", script)
+	c.Dir, c.Env = dir, env
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGTERM) }
+	c.WaitDelay = 10 * time.Second
+	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
+	require.NoError(t, err)
+	defer log.Close()
+	c.Stdout, c.Stderr = log, log
+	err = c.Run()
+	output, _ := os.ReadFile(log.Name())
+	require.NoError(t, err, "%s", output)
+	t.Logf("%s", output)
+}
