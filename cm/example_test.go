@@ -146,18 +146,21 @@ func (p *pair) close() {
 	check(errors.Join(p.queue.Close(), p.group.Close(), p.memory.Close(), p.pd.Close()))
 }
 
-// print prints an event. Most devices pad private data with zeros, which are left out.
+// print prints an event.
 func (p *pair) print(ev *cm.Event) {
 	who := "client"
 	if ev.ID == p.server {
 		who = "server"
 	}
 	what := ev.Type.String()
-	if text := strings.TrimRight(string(ev.Param.PrivateData), "\x00"); text != "" {
+	if text := unpadded(ev.Param.PrivateData); text != "" {
 		what += fmt.Sprintf(" %q", text)
 	}
 	fmt.Printf("%s: %s\n", who, what)
 }
+
+// unpadded returns private data without the zeros that most devices append.
+func unpadded(data []byte) string { return strings.TrimRight(string(data), "\x00") }
 
 func check(err error) {
 	if err != nil {
@@ -189,7 +192,7 @@ func ExampleEventChannel_Expect() {
 	<-served
 	check(provider.Close())
 	// Output:
-	// client: connected
+	// client: connected "welcome"
 	// server: received "hello"
 	// server: disconnected
 }
@@ -201,7 +204,7 @@ func serveOne(ctx context.Context, channel *cm.EventChannel) {
 	check(err)
 	server := pair{server: request.ID}
 	server.createQP(request.ID)
-	check(request.ID.Accept(nil))
+	check(request.ID.Accept(&cm.ConnParam{PrivateData: []byte("welcome")}))
 	_, err = channel.Expect(ctx, cm.Established)
 	check(err)
 	wc := server.completion(ctx)
@@ -228,9 +231,9 @@ func dial(ctx context.Context, provider cm.Provider, address netip.AddrPort) {
 	client := pair{client: id}
 	client.createQP(id)
 	check(id.Connect(nil))
-	_, err = channel.Expect(ctx, cm.Established)
+	answer, err := channel.Expect(ctx, cm.Established)
 	check(err)
-	fmt.Println("client: connected")
+	fmt.Printf("client: connected %q\n", unpadded(answer.Param.PrivateData))
 	_, err = id.QP().PostSend([]verbs.SendWR{{Opcode: verbs.OpSend, Flags: verbs.SendSignaled | verbs.SendInline, Inline: []byte("hello")}})
 	check(err)
 	client.completion(ctx) // the message is in the server's receive buffer

@@ -335,7 +335,7 @@
 //	ConnRequest.Reject  refusing a connection, and clients above a limit
 //	Engine.Latency      how long messages wait, and how long the Go runtime stops the loops
 //	Engine.Shutdown     shutting down
-//	Handler             answers of other goroutines before the end
+//	Handler             the events of a connection; answers of other goroutines before the end
 //	ListenOptions       a Handler for each listener
 //	LongMessage         a long message in parts
 //	Loop.SetTurnFunc    watching memory

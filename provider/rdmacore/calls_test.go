@@ -167,14 +167,7 @@ func declaredCalls(t *testing.T) map[string]bool {
 // the manual page.
 func TestCallNames(t *testing.T) {
 	_, rows := readCalls(t)
-	api, err := os.ReadFile("../../api/next.txt")
-	require.NoError(t, err)
-	exists := map[string]bool{}
-	for line := range strings.Lines(string(api)) {
-		name, _, _ := strings.Cut(strings.Fields(line)[1], "(")
-		exists[name] = true
-	}
-	made, comments := madeCalls(t), readComments(t)
+	exists, made, comments := apiNames(t), madeCalls(t), readComments(t)
 	require.Greater(t, min(len(made), len(comments)), 50)
 	for _, row := range rows {
 		require.True(t, row.missing() || len(row.names) > 0, "%s: neither a name of Go nor \"not here: \"", row.calls)
@@ -190,6 +183,47 @@ func TestCallNames(t *testing.T) {
 		}
 	}
 	require.Empty(t, made, "calls that are in no row")
+}
+
+// apiNames returns the exported names of the library, such as "verbs.QP.PostSend".
+func apiNames(t *testing.T) map[string]bool {
+	t.Helper()
+	api, err := os.ReadFile("../../api/next.txt")
+	require.NoError(t, err)
+	names := map[string]bool{}
+	for line := range strings.Lines(string(api)) {
+		name, _, _ := strings.Cut(strings.Fields(line)[1], "(")
+		names[name] = true
+	}
+	return names
+}
+
+// TestFromLibrdmacm checks that the names in docs/from-librdmacm.md exist: those of Go, the
+// calls of C and the events.
+func TestFromLibrdmacm(t *testing.T) {
+	page, err := os.ReadFile("../../docs/from-librdmacm.md")
+	require.NoError(t, err)
+	header, err := os.ReadFile("rdma.h")
+	require.NoError(t, err)
+	known := apiNames(t)
+	_, rows := readCalls(t)
+	for _, row := range rows {
+		for _, call := range row.calls {
+			known[call] = true
+		}
+	}
+	for _, event := range regexp.MustCompile(`\bRDMA_CM_EVENT_\w+`).FindAllString(string(header), -1) {
+		known[event] = true
+	}
+	checked := 0
+	for _, name := range quotedIn(regexp.MustCompile("(?s)```.*?```").ReplaceAllString(string(page), "")) {
+		// The other names are of files, programs and fields.
+		if regexp.MustCompile(`^\w+\.[A-Z]|^(?:rdma|ibv)_|^RDMA_`).MatchString(name) {
+			checked++
+			require.True(t, known[name], "%s does not exist", name)
+		}
+	}
+	require.Greater(t, checked, 90)
 }
 
 var (
