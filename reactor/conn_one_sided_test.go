@@ -79,7 +79,7 @@ func TestRefusedOperationFailsTheConnection(t *testing.T) {
 		tags, errs = append(tags, op.Tag), append(errs, err)
 	}}
 	p := connect(t, client, &hooks{}, nil)
-	target := alloc(t, p.accepted, 64, verbs.AccessLocalWrite) // The client has no right to write to this region.
+	target := alloc(t, p.accepted, 64, verbs.AccessRemoteRead) // The client has no right to write to this region.
 	source := alloc(t, p.dialed, 64, verbs.AccessLocalWrite)
 
 	require.NoError(t, p.dialed.Send([]byte("fine"), &reactor.OpOptions{Notify: true, Tag: 1}))

@@ -75,7 +75,7 @@ func TestTooLongTexts(t *testing.T) {
 func TestCallErrorTexts(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{Limits: reactor.Limits{MaxPosted: 1}})
 	c, l := p.dialed, p.client
-	r := alloc(t, c, 64, verbs.AccessRemoteRead)
+	r, local := alloc(t, c, 64, verbs.AccessRemoteRead), alloc(t, c, 64, verbs.AccessLocalWrite)
 	other := alloc(t, p.accepted, 64, verbs.AccessLocalWrite)
 	foreign, err := p.accepted.Lease(0)
 	require.NoError(t, err)
@@ -129,6 +129,7 @@ func TestCallErrorTexts(t *testing.T) {
 		{c.SendBuffer(foreign, nil), "rdma: send: object of another device or domain: the buffer is of another loop or device, or the application does not own it"},
 		{allocate(0), "rdma: allocate memory: size 0: the minimum is 1"},
 		{describe(other, 0), "rdma: describe region: object of another device or domain: the device is nil or of another provider"},
+		{describe(local, 0), "rdma: describe region: region: registered without AccessRemoteRead, AccessRemoteWrite and AccessRemoteAtomic, so no peer could use the key; Conn.Show needs none of them"},
 		{describe(r, 1), "rdma: describe region: length 64: the end is outside the region"},
 		{read(whole(nil, 1)), "rdma: use region: object of another device or domain: the region is nil or of another engine"},
 		{read(whole(r, 64)), "rdma: read: region: a READ needs AccessLocalWrite"},

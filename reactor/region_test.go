@@ -51,7 +51,7 @@ func TestRegionServesAllLoops(t *testing.T) {
 func TestRegionCloseWaits(t *testing.T) {
 	completed := 0
 	p := connect(t, &hooks{completion: func(*reactor.Conn, reactor.Op, error) { completed++ }}, &hooks{}, nil)
-	target, source := alloc(t, p.accepted, 64, verbs.AccessAll), alloc(t, p.dialed, 64, verbs.AccessLocalWrite)
+	target, source := alloc(t, p.accepted, 64, verbs.AccessAll), alloc(t, p.dialed, 64, verbs.AccessRemoteRead)
 	to := remoteOf(t, p.accepted, target)
 	for range 2 {
 		require.NoError(t, p.dialed.Write(to, nil, reactor.Piece{Region: source, Length: 64}))

@@ -58,11 +58,23 @@ func (r *Remote) UnmarshalBinary(b []byte) error {
 	return nil
 }
 
+// remoteRights are the access rights that a peer can have.
+const remoteRights = verbs.AccessRemoteRead | verbs.AccessRemoteWrite | verbs.AccessRemoteAtomic
+
+// errNoRemoteRights is the error of Region.Remote for a Region without remote rights.
+var errNoRemoteRights = &verbs.ParamError{
+	Field: "region", NotNumber: true,
+	Reason: "registered without AccessRemoteRead, AccessRemoteWrite and AccessRemoteAtomic, so no peer could use the key; Conn.Show needs none of them",
+}
+
 // Remote returns what the peers of connections on a device need to use a part of the Region.
 // The result differs by device: it is that of ConnInfo.Device or ConnRequest.Device. The key is
 // valid for all peers of the engine and for the whole Region. Conn.Show makes a key for one
 // peer and a part of a Region. The offset and the length, at least 1, are in bytes. Any
 // goroutine may call Remote.
+//
+// The peers have the remote rights of the Region. If it has none, no peer can use its key, and
+// the error is a *verbs.ParamError.
 //
 // A Region that is larger than verbs.DeviceAttr.MaxMRSize has a key for each such length, rounded
 // down to whole pages. A part that needs more than one is refused with a *verbs.ParamError, whose
@@ -88,6 +100,9 @@ func (r *Region) remote(dev verbs.Device, offset, length int) (Remote, error) {
 	}
 	if err := r.checkRange(offset, length); err != nil {
 		return Remote{}, err
+	}
+	if r.access&remoteRights == 0 {
+		return Remote{}, errNoRemoteRights
 	}
 	reg, err := r.on(d)
 	if err != nil {

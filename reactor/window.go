@@ -147,7 +147,6 @@ var errNotShown = operr.Wrap("hide memory", stateError("the key is not shown"))
 
 // checkShow returns an error if Show can not begin with these arguments.
 func (c *Conn) checkShow(p *Piece, access verbs.Access) error {
-	const remote = verbs.AccessRemoteRead | verbs.AccessRemoteWrite | verbs.AccessRemoteAtomic
 	if err := c.checkSend(0); err != nil {
 		return err
 	}
@@ -161,8 +160,8 @@ func (c *Conn) checkShow(p *Piece, access verbs.Access) error {
 	switch {
 	case p.Length == 0:
 		return refuseShow("length", 0, 0, "must be at least 1")
-	case access == 0 || access&^remote != 0:
-		return refuseShow("access", int(access), int(remote), "must be remote access rights")
+	case access == 0 || access&^remoteRights != 0:
+		return refuseShow("access", int(access), int(remoteRights), "must be remote access rights")
 	case has&verbs.AccessMWBind == 0:
 		return refuseShow("region access", int(has), 0, "AccessMWBind is missing")
 	case access&^verbs.AccessRemoteRead != 0 && has&verbs.AccessLocalWrite == 0:

@@ -347,7 +347,7 @@ func TestDeviceWithoutWindows(t *testing.T) {
 func TestShowOfLargeRegion(t *testing.T) {
 	const part = 1 << 16
 	conn := ownConn(t, func(a *verbs.DeviceAttr) { a.MaxMRSize = part }, nil)
-	region := alloc(t, conn, 2*part, windowOnly)
+	region := alloc(t, conn, 2*part, windowOnly|verbs.AccessRemoteRead)
 	for _, offset := range []int{part - 64, part} {
 		to, err := conn.Show(reactor.Piece{Region: region, Offset: offset, Length: 64}, readWrite)
 		require.NoError(t, err)
