@@ -172,6 +172,9 @@ func TestListenAndConnect(t *testing.T) {
 	addr := strings.TrimSpace(strings.TrimPrefix(line, "listening on "))
 	line, err = lines.ReadString('\n')
 	require.NoError(t, err)
+	require.Equal(t, "uses soft0, the device in software\n", line)
+	line, err = lines.ReadString('\n')
+	require.NoError(t, err)
 	require.Equal(t, "reached by the local path at "+addr+"\n", line)
 
 	for range 2 {

@@ -25,7 +25,7 @@ func serve(ctx context.Context, opts *options, stdout, stderr io.Writer) error {
 	listener, err := n.engine.Listen(n.addr, nil)
 	if err == nil {
 		fmt.Fprintf(stdout, "listening on %v\n", listener.Addr())
-		latency.PrintServed("echo", listener.Serves(), stdout, stderr)
+		latency.PrintServed("echo", n.device, listener.Serves(), stdout, stderr)
 		select {
 		case <-ctx.Done():
 		case err = <-handler.lost:

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/provider/soft"
+	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 // Settings describes a measurement with a ping-pong and a stream of messages.
@@ -149,9 +150,16 @@ func (r *Report) Table() string {
 	return b.String()
 }
 
-// PrintServed prints to stdout the addresses at which clients can reach a server.
-// Addresses that clients can not reach go to stderr, with their errors.
-func PrintServed(program string, served []cm.ServedAddr, stdout, stderr io.Writer) {
+// PrintServed prints to stdout which device a server uses, and the addresses at which clients
+// can reach it. Addresses that clients can not reach go to stderr, with their errors.
+func PrintServed(program string, p cm.Provider, served []cm.ServedAddr, stdout, stderr io.Writer) {
+	kind := "an RDMA device of the kernel"
+	if p.Name() == "soft" {
+		kind = "the device in software"
+	}
+	for _, name := range devicesOf(p, served) {
+		fmt.Fprintf(stdout, "uses %s, %s\n", name, kind)
+	}
 	for _, s := range served {
 		path := "device"
 		if s.Path != "" {
@@ -163,4 +171,23 @@ func PrintServed(program string, served []cm.ServedAddr, stdout, stderr io.Write
 			fmt.Fprintf(stdout, "reached by the %s at %v\n", path, s.Addr)
 		}
 	}
+}
+
+// devicesOf returns the name of the device that has an address of a server. If the server has
+// all addresses, or no device is found by its address, they are the names of all devices.
+func devicesOf(p cm.Provider, served []cm.ServedAddr) (all []string) {
+	devices, _ := p.Devices() // A server whose provider can not list them has failed before.
+	for _, dev := range devices {
+		for num := range dev.Attr().NumPorts {
+			port, _ := dev.Port(uint8(num + 1)) // After an error the port has no address.
+			if slices.ContainsFunc(served, func(s cm.ServedAddr) bool {
+				at := s.Addr.Addr()
+				return !at.IsUnspecified() && slices.Contains(port.GIDs, verbs.GIDFromAddr(at))
+			}) {
+				return []string{dev.Name()}
+			}
+		}
+		all = append(all, dev.Name())
+	}
+	return all
 }

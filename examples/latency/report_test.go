@@ -12,6 +12,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/provider"
 	"github.com/rdmaloop/rdmaloop/provider/soft"
+	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 func TestPathTo(t *testing.T) {
@@ -39,14 +40,54 @@ func TestCounters(t *testing.T) {
 	require.Empty(t, ReadCounters(p).Since(Counters{}), "a new device has counted nothing")
 }
 
-// TestPrintServed checks that errors go to the standard error, and reachable addresses to
-// the standard output.
+// TestPrintServed checks that errors go to the standard error, and the device and reachable
+// addresses to the standard output.
 func TestPrintServed(t *testing.T) {
 	var stdout, stderr bytes.Buffer
-	at := netip.MustParseAddrPort("10.0.0.1:7471")
-	PrintServed("echo", []cm.ServedAddr{{Addr: at}, {Path: "local", Addr: at}, {Path: "wire", Addr: at, Err: cm.ErrAddrInUse}}, &stdout, &stderr)
-	require.Equal(t, "reached by the device at 10.0.0.1:7471\nreached by the local path at 10.0.0.1:7471\n", stdout.String())
+	at, all := netip.MustParseAddrPort("10.0.0.1:7471"), netip.MustParseAddrPort("[::]:7471")
+	p, err := provider.Open("soft", nil)
+	require.NoError(t, err)
+	defer p.Close()
+	PrintServed("echo", p, []cm.ServedAddr{{Path: "local", Addr: at}, {Path: "wire", Addr: at, Err: cm.ErrAddrInUse}}, &stdout, &stderr)
+	require.Equal(t, "uses soft0, the device in software\nreached by the local path at 10.0.0.1:7471\n", stdout.String())
 	require.Equal(t, "echo: not reached by the wire path at 10.0.0.1:7471: address in use\n", stderr.String())
+
+	stdout.Reset()
+	two := cards{{name: "card0", gid: verbs.GID{}}, {name: "card1", gid: verbs.GIDFromAddr(at.Addr())}}
+	PrintServed("echo", two, []cm.ServedAddr{{Addr: at}}, &stdout, &stderr)
+	require.Equal(t, "uses card1, an RDMA device of the kernel\nreached by the device at 10.0.0.1:7471\n", stdout.String())
+	require.Equal(t, []string{"card0", "card1"}, devicesOf(two, []cm.ServedAddr{{Addr: all}}))
+}
+
+// cards is a provider of network cards. PrintServed needs only their names and addresses.
+type cards []card
+
+func (cards) Name() string                              { return "rdmacore" }
+func (cards) Close() error                              { return nil }
+func (cards) OpenChannel() (cm.TransportChannel, error) { return nil, verbs.ErrNotSupported }
+
+func (c cards) Devices() (list []verbs.Device, err error) {
+	for _, dev := range c {
+		list = append(list, dev)
+	}
+	return list, nil
+}
+
+// A card has two ports, of which the second one has an address.
+type card struct {
+	verbs.Device
+	name string
+	gid  verbs.GID
+}
+
+func (c card) Name() string           { return c.name }
+func (c card) Attr() verbs.DeviceAttr { return verbs.DeviceAttr{NumPorts: 2} }
+
+func (c card) Port(num uint8) (attr verbs.PortAttr, err error) {
+	if num == 2 {
+		attr.GIDs = []verbs.GID{c.gid}
+	}
+	return attr, nil
 }
 
 func TestNoTerminal(t *testing.T) {
