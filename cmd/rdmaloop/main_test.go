@@ -43,34 +43,38 @@ func TestUsage(t *testing.T) {
 		status int
 		line   string
 	}{
-		"":                             {exitUsage, "usage: rdmaloop COMMAND [FLAGS] [ARGUMENTS]"},
-		"-h":                           {exitOK, "usage: rdmaloop COMMAND [FLAGS] [ARGUMENTS]"},
-		"dance":                        {exitUsage, `rdmaloop: unknown command "dance"`},
-		"doctor -h":                    {exitOK, "usage: rdmaloop doctor [FLAGS]"},
-		"doctor -no":                   {exitUsage, "rdmaloop doctor: flag provided but not defined: -no"},
-		"doctor here":                  {exitUsage, `rdmaloop doctor: unexpected argument "here"`},
-		"doctor -addr here":            {exitUsage, `rdmaloop doctor: -addr: ParseAddr("here"): unable to parse IP`},
-		"doctor -cpus 1-":              {exitUsage, `rdmaloop doctor: -cpus: strconv.Atoi: parsing "": invalid syntax`},
-		"doctor -port 70000":           {exitUsage, "rdmaloop doctor: -port 70000: must be from 1 to 65535"},
-		"version now":                  {exitUsage, `rdmaloop version: unexpected argument "now"`},
-		"top a b":                      {exitUsage, `rdmaloop top: unexpected argument "b"`},
-		"top -interval 1ns":            {exitUsage, "rdmaloop top: -interval 1ns: must be at least 10ms"},
-		"top -n -1":                    {exitUsage, "rdmaloop top: -n -1: must not be negative"},
-		"ping":                         {exitUsage, "rdmaloop ping: give a host, or -listen"},
-		"ping -listen :0 127.0.0.1":    {exitUsage, "rdmaloop ping: give a host, or -listen"},
-		"ping -size 7 127.0.0.1":       {exitUsage, "rdmaloop ping: -size 7: must be from 8 to 1048576"},
-		"ping -count 0 127.0.0.1":      {exitUsage, "rdmaloop ping: -count 0: must be from 1 to 10000000"},
-		"ping -timeout 0s 127.0.0.1":   {exitUsage, "rdmaloop ping: -interval and -timeout must be positive, and -timeout at most an hour"},
-		"ping -mode lazy 127.0.0.1":    {exitUsage, `rdmaloop ping: -mode "lazy": must be event, adaptive or busy`},
-		"ping -path air 127.0.0.1":     {exitUsage, `rdmaloop ping: invalid value "air" for flag -path: `},
-		"ping -provider air 127.0.0.1": {exitFailed, `rdmaloop ping: rdma: open provider: provider "air": not supported: available are auto, soft, rdmacore`},
-		"ping 127.0.0.1:1":             {exitFailed, "rdmaloop ping: "},
-		"ping 127.0.0.1:x":             {exitFailed, "rdmaloop ping: "},
-		"ping -listen 192.0.2.77:1":    {exitFailed, "rdmaloop ping: "},
-		"selftest":                     {exitUsage, "rdmaloop selftest: an argument is missing"},
-		"selftest -provider air a":     {exitUsage, `rdmaloop selftest: -provider "air": must be rdmacore or soft`},
-		"selftest -run ( a":            {exitUsage, "rdmaloop selftest: -run: "},
-		"selftest -provider soft here": {exitFailed, `rdmaloop selftest: no device has the name or the address "here", or the device has no address of a network; devices: soft0`},
+		"":                                  {exitUsage, "usage: rdmaloop COMMAND [FLAGS] [ARGUMENTS]"},
+		"-h":                                {exitOK, "usage: rdmaloop COMMAND [FLAGS] [ARGUMENTS]"},
+		"dance":                             {exitUsage, `rdmaloop: unknown command "dance"`},
+		"doctor -h":                         {exitOK, "usage: rdmaloop doctor [FLAGS]"},
+		"doctor -no":                        {exitUsage, "rdmaloop doctor: flag provided but not defined: -no"},
+		"doctor here":                       {exitUsage, `rdmaloop doctor: unexpected argument "here"`},
+		"doctor -addr here":                 {exitUsage, `rdmaloop doctor: -addr: ParseAddr("here"): unable to parse IP`},
+		"doctor -cpus 1-":                   {exitUsage, `rdmaloop doctor: -cpus: strconv.Atoi: parsing "": invalid syntax`},
+		"doctor -port 70000":                {exitUsage, "rdmaloop doctor: -port 70000: must be from 1 to 65535"},
+		"version now":                       {exitUsage, `rdmaloop version: unexpected argument "now"`},
+		"top a b":                           {exitUsage, `rdmaloop top: unexpected argument "b"`},
+		"top -interval 1ns":                 {exitUsage, "rdmaloop top: -interval 1ns: must be at least 10ms"},
+		"top -n -1":                         {exitUsage, "rdmaloop top: -n -1: must not be negative"},
+		"ping":                              {exitUsage, "rdmaloop ping: give a host, or -listen"},
+		"ping -listen :0 127.0.0.1":         {exitUsage, "rdmaloop ping: give a host, or -listen"},
+		"ping -size 7 127.0.0.1":            {exitUsage, "rdmaloop ping: -size 7: must be from 8 to 1048576"},
+		"ping -count 0 127.0.0.1":           {exitUsage, "rdmaloop ping: -count 0: must be from 1 to 10000000"},
+		"ping -timeout 0s 127.0.0.1":        {exitUsage, "rdmaloop ping: -interval and -timeout must be positive, and -timeout at most an hour"},
+		"ping -mode lazy 127.0.0.1":         {exitUsage, `rdmaloop ping: -mode "lazy": must be event, adaptive or busy`},
+		"ping -path air 127.0.0.1":          {exitUsage, `rdmaloop ping: invalid value "air" for flag -path: `},
+		"ping -from here 127.0.0.1":         {exitUsage, `rdmaloop ping: invalid value "here" for flag -from: ParseAddr("here"): unable to parse IP`},
+		"ping -from ::1 -listen :0":         {exitUsage, "rdmaloop ping: -listen and -from exclude each other"},
+		"ping -from ::1 127.0.0.1:1":        {exitFailed, "rdmaloop ping: dial 127.0.0.1:1: source: ::1 is not of the family of the destination, 127.0.0.1"},
+		"ping -from 192.0.2.77 127.0.0.1:1": {exitFailed, "rdmaloop ping: dial 127.0.0.1:1: address not available: 192.0.2.77 is no address of this host"},
+		"ping -provider air 127.0.0.1":      {exitFailed, `rdmaloop ping: rdma: open provider: provider "air": not supported: available are auto, soft, rdmacore`},
+		"ping 127.0.0.1:1":                  {exitFailed, "rdmaloop ping: "},
+		"ping 127.0.0.1:x":                  {exitFailed, "rdmaloop ping: "},
+		"ping -listen 192.0.2.77:1":         {exitFailed, "rdmaloop ping: "},
+		"selftest":                          {exitUsage, "rdmaloop selftest: an argument is missing"},
+		"selftest -provider air a":          {exitUsage, `rdmaloop selftest: -provider "air": must be rdmacore or soft`},
+		"selftest -run ( a":                 {exitUsage, "rdmaloop selftest: -run: "},
+		"selftest -provider soft here":      {exitFailed, `rdmaloop selftest: no device has the name or the address "here", or the device has no address of a network; devices: soft0`},
 		"selftest -provider soft -run nothing soft0": {exitFailed, `rdmaloop selftest: no case matches "nothing"`},
 	} {
 		status, stdout, stderr := runCommand(t, strings.Fields(args)...)
@@ -129,7 +133,7 @@ func TestPing(t *testing.T) {
 }
 
 // TestPingEnds checks that a server that ends in the middle is an error, and that the round
-// trips until then are printed.
+// trips until then are printed. The client connects from the address of -from.
 func TestPingEnds(t *testing.T) {
 	device, err := soft.Open(nil)
 	require.NoError(t, err)
@@ -139,19 +143,23 @@ func TestPingEnds(t *testing.T) {
 	require.NoError(t, engine.Start())
 	ln, err := engine.Listen(netip.MustParseAddrPort("127.0.0.1:0"), nil)
 	require.NoError(t, err)
-	status, stdout, stderr := runCommand(t, "ping", ln.Addr().String())
+	status, stdout, stderr := runCommand(t, "ping", "-from", "127.0.0.9", ln.Addr().String())
 	require.Equal(t, exitFailed, status)
 	require.Contains(t, stdout, "1 round trips of 64 bytes")
 	require.Contains(t, stderr, "rdmaloop ping: the connection has ended after 1 round trips: ")
 	require.NoError(t, engine.Shutdown(context.Background()))
 	require.NoError(t, device.Close())
+	require.Equal(t, "127.0.0.9", h.client.String())
 }
 
 // oneAnswer answers one message.
 type oneAnswer struct {
 	reactor.BaseHandler
 	answered bool
+	client   netip.Addr
 }
+
+func (h *oneAnswer) OnOpen(c *reactor.Conn) { h.client = c.Info().RemoteAddr.Addr() }
 
 func (h *oneAnswer) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	if h.answered {

@@ -28,6 +28,7 @@ const maxPings = 10_000_000
 type pingOptions struct {
 	listen, provider, mode string
 	path                   soft.Path
+	from                   netip.Addr
 	size, count            int
 	interval, timeout      time.Duration
 }
@@ -35,6 +36,7 @@ type pingOptions struct {
 func runPing(ctx context.Context, f *flags, args []string) error {
 	var o pingOptions
 	f.StringVar(&o.listen, "listen", "", "send back what clients send to this `host:port`, until Ctrl-C")
+	f.TextVar(&o.from, "from", netip.Addr{}, "connect from this `address` of this host; by default the route decides")
 	f.StringVar(&o.provider, "provider", "auto", "auto, soft or rdmacore")
 	f.TextVar(&o.path, "path", soft.PathAuto, "path of the device in software: auto, local or wire")
 	f.StringVar(&o.mode, "mode", "adaptive", "what an idle loop does: event, adaptive or busy")
@@ -48,6 +50,8 @@ func runPing(ctx context.Context, f *flags, args []string) error {
 		return err
 	case (o.listen == "") == (len(args) == 0):
 		return usagef("give a host, or -listen")
+	case o.listen != "" && o.from.IsValid():
+		return usagef("-listen and -from exclude each other")
 	case o.size < 8 || o.size > 1<<20:
 		return usagef("-size %d: must be from 8 to 1048576", o.size)
 	case o.count < 1 || o.count > maxPings:
@@ -156,7 +160,7 @@ func pingHost(ctx context.Context, f *flags, o *pingOptions, host string) error 
 	if err != nil {
 		return err
 	}
-	if err = engine.Dial(addr, &reactor.DialOptions{Timeout: o.timeout}); err == nil {
+	if err = engine.Dial(addr, &reactor.DialOptions{LocalAddr: netip.AddrPortFrom(o.from, 0), Timeout: o.timeout}); err == nil {
 		select {
 		case err = <-p.done:
 		case <-ctx.Done():
