@@ -55,14 +55,15 @@ var errFound = errors.New("problems were found")
 type command struct {
 	name, arguments, help string
 	run                   func(ctx context.Context, f *flags, args []string) error
+	output                string // what the output means; may be empty
 }
 
 var commands = []command{
-	{"doctor", "", "what this host has and allows, what that means, and what to do", runDoctor},
-	{"top", "[SOCKET]", "the counters of a running program that has called monitor.Listen", runTop},
-	{"ping", "HOST[:PORT]", "round trips to a host on which rdmaloop ping -listen or examples/echo -listen runs; port 7471 by default", runPing},
-	{"selftest", "DEVICE", "the conformance tests on an RDMA device, given by its name or address", runSelftest},
-	{"version", "", "the versions of this program, of Go and of the system", runVersion},
+	{"doctor", "", "what this host has and allows, what that means, and what to do", runDoctor, ""},
+	{"top", "[SOCKET]", "the counters of a running program that has called monitor.Listen", runTop, topColumns},
+	{"ping", "HOST[:PORT]", "round trips to a host on which rdmaloop ping -listen or examples/echo -listen runs; port 7471 by default", runPing, ""},
+	{"selftest", "DEVICE", "the conformance tests on an RDMA device, given by its name or address", runSelftest, ""},
+	{"version", "", "the versions of this program, of Go and of the system", runVersion, ""},
 }
 
 // flags are the flags of a command, and its output.
@@ -125,6 +126,7 @@ func (c *command) usage(f *flags, w io.Writer) {
 	fmt.Fprintln(w, strings.TrimSpace("usage: rdmaloop "+c.name+" [FLAGS] "+c.arguments))
 	f.SetOutput(w)
 	f.PrintDefaults()
+	io.WriteString(w, c.output)
 }
 
 // parse parses flags that may come before and after the arguments, of which there are from

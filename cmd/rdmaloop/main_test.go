@@ -219,6 +219,17 @@ func TestTop(t *testing.T) {
 	require.Equal(t, "rdmaloop top: "+filepath.Base(list[0])+": the program has ended\n", stderr)
 }
 
+// TestTopColumns checks that the help explains each column.
+func TestTopColumns(t *testing.T) {
+	now := &monitor.Snapshot{}
+	_, _, help := runCommand(t, "top", "-h")
+	header := strings.Fields(strings.Split(rates(now, now), "\n")[2])
+	require.Greater(t, len(header), 10)
+	for _, column := range header[1:] {
+		require.Contains(t, help, column)
+	}
+}
+
 // TestTopUntilEnd checks a program that ends while top runs.
 func TestTopUntilEnd(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "sockets")

@@ -19,6 +19,22 @@ import (
 // clearScreen moves the cursor to the corner and clears the screen (ECMA-48, CUP and ED).
 const clearScreen = "\x1b[H\x1b[2J"
 
+// topColumns explains the output of rates.
+const topColumns = `Columns, one line for each loop:
+  conns    connections now: open, opening or closing
+  busy%    share of the time awake with work
+  spin%    share of the time awake without work
+  sleep%   share of the time asleep
+  turns/s  turns of the loop
+  msgs/s   messages passed to OnMessage
+  MB/s in  their bytes; 1 MB is 10^6 bytes
+  ops/s    operations of this side that have succeeded: messages sent, READs, WRITEs, atomics
+  full/s   operations refused with ErrWouldBlock
+  slow/s   callbacks that took longer than Config.Limits.SlowCallback
+Below, the counters of each device that have changed: the value, and the change per second.
+The letters k, M and G stand for 10^3, 10^6 and 10^9.
+`
+
 func runTop(ctx context.Context, f *flags, args []string) error {
 	interval := f.Duration("interval", time.Second, "time between two outputs")
 	count := f.Int("n", 0, "how many outputs; 0 means until the program ends or Ctrl-C")
