@@ -21,9 +21,9 @@ import (
 var runCommands = flag.String("commands", "", "TestCommands runs the commands of the documents: quick, or long for the documents that have long ones")
 
 // TestCommands runs the commands of each document that are marked run or root, and its programs,
-// in a fresh clone of the working tree, or, if the commands begin with the clone, in an empty
-// directory. It needs no network: the modules are those that this machine has, and the clone
-// takes the place of the address that the documents name.
+// in a fresh clone of the working tree, or, if the page makes a clone or a module, in an empty
+// directory. The release is one of the working tree, whose repository takes the place of the
+// address that the documents name.
 func TestCommands(t *testing.T) {
 	if *runCommands == "" {
 		t.Skip("make pages runs it")
@@ -33,9 +33,12 @@ func TestCommands(t *testing.T) {
 	for _, dir := range published {
 		publish(t, proxy, dir)
 	}
-	cache := strings.TrimSpace(goCommand(t, ".", "off", "env", "GOMODCACHE"))
+	settings, err := exec.Command("go", "env", "GOMODCACHE", "GOPROXY").Output()
+	require.NoError(t, err)
+	cache, upstream, _ := strings.Cut(strings.TrimSpace(string(settings)), "\n")
+	bin := t.TempDir()
 	env := append(os.Environ(), "GOWORK=", "GOFLAGS=-trimpath -modcacherw", "GOTOOLCHAIN=local", "GONOSUMDB=*", "GOSUMDB=off",
-		"GOPROXY=file://"+proxy+",file://"+cache+"/cache/download", "GOMODCACHE="+t.TempDir(), "GOBIN="+t.TempDir(),
+		"GOPROXY=file://"+proxy+",file://"+cache+"/cache/download,"+upstream, "GOMODCACHE="+t.TempDir(), "GOBIN="+bin, "PATH="+bin+":"+os.Getenv("PATH"),
 		"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=url."+repository+".insteadOf", "GIT_CONFIG_VALUE_0=https://"+module)
 	texts := documents(t)
 	for _, name := range slices.Sorted(maps.Keys(texts)) {
@@ -45,7 +48,7 @@ func TestCommands(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			if !strings.Contains(script, "git clone") {
+			if !strings.Contains(script, "git clone") && !strings.Contains(script, "go mod init") {
 				out, err := exec.Command("git", "clone", "-q", repository, dir).CombinedOutput()
 				require.NoError(t, err, "%s", out)
 			}
@@ -80,7 +83,7 @@ stop() {
 	[ -z "$job" ] || { kill -INT -- -$job && wait $job || true; }
 	job=
 }
-trap stop EXIT
+trap 'stop; tail -n +1 $LOGS/* 2>/dev/null || true' EXIT
 set -x
 `
 

@@ -65,6 +65,18 @@ func TestDocuments(t *testing.T) {
 	require.Greater(t, min(links, commands), 50)
 }
 
+// TestMetricNames checks that the metrics exist that the documents name.
+func TestMetricNames(t *testing.T) {
+	pages, n := documents(t), 0
+	for name, text := range pages {
+		for _, m := range regexp.MustCompile(`rdmaloop_(?:loop|device)_(\w+)`).FindAllStringSubmatch(text, -1) {
+			n++
+			require.True(t, strings.Contains(pages["docs/metrics.md"], "| `"+m[1]+"` "), "%s names %s, which is no metric", name, m[0])
+		}
+	}
+	require.Greater(t, n, 5)
+}
+
 // alternatives splits a pattern at |, unless it has groups.
 func alternatives(pattern string) []string {
 	if strings.Contains(pattern, "(") {

@@ -90,7 +90,7 @@ func TestConfineRuntime(t *testing.T) {
 			device, err := soft.Open(nil)
 			require.NoError(t, err)
 			defer device.Close()
-			engine, err := reactor.New(device, reactor.BaseHandler{}, &reactor.Config{CPUs: []int{loop}})
+			engine, err := reactor.New(device, reactor.BaseHandler{}, &reactor.Config{Idle: reactor.IdleBusy, CPUs: []int{loop}})
 			require.NoError(t, err)
 			if confineFirst {
 				require.NoError(t, reactor.ConfineRuntime([]int{other}))

@@ -28,6 +28,8 @@ missing() {
 	compiles stdlib.h || echo gcc libc6-dev
 	compiles infiniband/verbs.h || echo libibverbs-dev
 	compiles rdma/rdma_cma.h || echo librdmacm-dev
+	command -v curl >/dev/null || echo curl
+	command -v git >/dev/null || echo git
 	command -v tshark >/dev/null || echo tshark
 	command -v ucx_perftest >/dev/null || echo ucx-utils
 	command -v qemu-system-x86_64 >/dev/null || echo qemu-system-x86
