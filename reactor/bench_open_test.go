@@ -1,6 +1,7 @@
 package reactor_test
 
 import (
+	"math"
 	"net/netip"
 	"testing"
 
@@ -30,12 +31,11 @@ func TestOpenAllocations(t *testing.T) {
 	for _, path := range []soft.Path{soft.PathLocal, soft.PathWire} {
 		t.Run(path.String(), func(t *testing.T) {
 			open := newOpener(t, path)
-			for range 10 {
-				open()
-			}
-			least := testing.AllocsPerRun(50, open)
-			for range 2 { // Goroutines of other tests only add allocations.
-				least = min(least, testing.AllocsPerRun(50, open))
+			// Goroutines of other tests only add allocations, and so does a connection whose
+			// predecessor still has its place in the map of queue pairs.
+			least := math.Inf(1)
+			for range 100 {
+				least = min(least, testing.AllocsPerRun(1, open))
 			}
 			require.LessOrEqual(t, least, float64(maxOpenAllocations))
 		})
