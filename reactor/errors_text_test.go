@@ -52,6 +52,16 @@ func TestErrorTexts(t *testing.T) {
 	})
 }
 
+// TestConfigTexts has the errors of a Config whose fields do not fit together. Each names the
+// field that the user has set.
+func TestConfigTexts(t *testing.T) {
+	create := func(c reactor.Config) error { _, err := reactor.NewLoop(openSoft(t), &hooks{}, &c); return err }
+	checkTexts(t, []textCase{
+		{create(reactor.Config{MaxLongMessage: 4096}), "rdma: configure reactor: MaxLongMessage 4096: must be more than MaxMessage, which is 4096"},
+		{create(reactor.Config{MaxLongMessage: 5000, MaxMessage: 100}), "rdma: configure reactor: MaxMessage 100: must be at least 256, because MaxLongMessage is set"},
+	})
+}
+
 // TestTooLongTexts has the texts for messages that are too long.
 func TestTooLongTexts(t *testing.T) {
 	for long, want := range map[int]string{

@@ -1,12 +1,14 @@
 package reactor
 
 import (
+	"fmt"
 	"math"
 	"math/bits"
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/reactor/internal/longmsg"
+	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 const (
@@ -57,8 +59,13 @@ func (c *Config) checkLong() error {
 	s := *c
 	s.MaxMessage = orDefault(s.MaxMessage, defaultMaxMessage)
 	s.setLongDefaults()
-	if err := operr.CheckRange("MaxMessage", s.MaxMessage, minLongMaxMessage, s.MaxLongMessage-1); err != nil {
-		return err
+	switch {
+	case s.MaxLongMessage <= s.MaxMessage:
+		reason := fmt.Sprintf("must be more than MaxMessage, which is %d", s.MaxMessage)
+		return &verbs.ParamError{Field: "MaxLongMessage", Value: int64(s.MaxLongMessage), Limit: int64(s.MaxMessage) + 1, Reason: reason}
+	case s.MaxMessage < minLongMaxMessage:
+		reason := fmt.Sprintf("must be at least %d, because MaxLongMessage is set", minLongMaxMessage)
+		return &verbs.ParamError{Field: "MaxMessage", Value: int64(s.MaxMessage), Limit: minLongMaxMessage, Reason: reason}
 	}
 	if err := operr.CheckRange("LongConnBytes", s.Memory.LongConnBytes, longPart, math.MaxInt); err != nil {
 		return err
