@@ -151,8 +151,13 @@ func (c *Conn) checkSend(size int) error {
 func (c *Conn) tooLong(size int) error {
 	cfg := c.loop.cfg
 	reason := fmt.Sprintf("Config.MaxMessage is %d", cfg.MaxMessage)
-	if cfg.MaxLongMessage > 0 {
-		reason += ", and the peer takes no long messages: it has not set Config.MaxLongMessage"
+	switch {
+	case c.immediatesOnly:
+		reason += ", and a connection with ImmediatesOnly has no long messages"
+	case cfg.MaxLongMessage > 0:
+		reason += ", and the peer takes no long messages: it has not set Config.MaxLongMessage, or has set ImmediatesOnly"
+	default:
+		reason += ", and longer messages need Config.MaxLongMessage on both sides"
 	}
 	return operr.Wrap("send", &verbs.ParamError{Field: "message", Value: int64(size), Limit: int64(cfg.MaxMessage), Reason: reason})
 }

@@ -62,22 +62,30 @@ func TestConfigTexts(t *testing.T) {
 	})
 }
 
-// TestTooLongTexts has the texts for messages that are too long.
+// TestTooLongTexts has the texts for messages that are too long. Each says how to send them.
 func TestTooLongTexts(t *testing.T) {
-	for long, want := range map[int]string{
-		0:       "rdma: send: message 5000: Config.MaxMessage is 4096",
-		1 << 20: "rdma: send: message 5000: Config.MaxMessage is 4096, and the peer takes no long messages: it has not set Config.MaxLongMessage",
+	const text = "rdma: send: message 5001: Config.MaxMessage is 4096, and "
+	for _, test := range []struct {
+		client, server int // Config.MaxLongMessage
+		immediates     bool
+		limit          int
+		want           string
+	}{
+		{0, 0, false, 4096, "longer messages need Config.MaxLongMessage on both sides"},
+		{1 << 20, 0, false, 4096, "the peer takes no long messages: it has not set Config.MaxLongMessage, or has set ImmediatesOnly"},
+		{1 << 20, 5000, false, 5000, "the peer accepts long messages of up to 5000 bytes: see its Config.MaxLongMessage"},
+		{1 << 20, 1 << 20, true, 4096, "a connection with ImmediatesOnly has no long messages"},
 	} {
 		var c *reactor.Conn
-		server := newLoop(t, &hooks{}, nil)
-		client := newLoop(t, &hooks{open: func(opened *reactor.Conn) { c = opened }}, &reactor.Config{MaxLongMessage: long})
-		require.NoError(t, client.Engine().Dial(listen(t, server.Engine()), nil))
+		server := newLoop(t, &hooks{}, &reactor.Config{MaxLongMessage: test.server})
+		client := newLoop(t, &hooks{open: func(opened *reactor.Conn) { c = opened }}, &reactor.Config{MaxLongMessage: test.client})
+		require.NoError(t, client.Engine().Dial(listen(t, server.Engine()), &reactor.DialOptions{ImmediatesOnly: test.immediates}))
 		drive(t, func() bool { return c != nil }, client, server)
-		r, err := client.Engine().Alloc(5000, verbs.AccessLocalWrite|verbs.AccessRemoteRead)
+		r, err := client.Engine().Alloc(5001, verbs.AccessLocalWrite|verbs.AccessRemoteRead)
 		require.NoError(t, err)
-		require.Equal(t, 4096, c.Info().MaxMessage)
-		require.EqualError(t, c.Send(make([]byte, 5000), nil), want)
-		require.EqualError(t, c.SendV(nil, reactor.Piece{Region: r, Length: 5000}), want)
+		require.Equal(t, test.limit, c.Info().MaxMessage)
+		require.EqualError(t, c.Send(make([]byte, 5001), nil), text+test.want)
+		require.EqualError(t, c.SendV(nil, reactor.Piece{Region: r, Length: 5001}), text+test.want)
 	}
 }
 

@@ -17,7 +17,7 @@ func (s *longState) check(size int, o *OpOptions) (long bool, err error) {
 		if uint64(size) > s.send.limit {
 			return false, operr.Wrap("send", &verbs.ParamError{
 				Field: "message", Value: int64(size), Limit: int64(s.send.limit),
-				Reason: fmt.Sprintf("Config.MaxMessage is %d, and the peer accepts long messages of up to %d bytes", c.loop.cfg.MaxMessage, s.send.limit),
+				Reason: fmt.Sprintf("Config.MaxMessage is %d, and the peer accepts long messages of up to %d bytes: see its Config.MaxLongMessage", c.loop.cfg.MaxMessage, s.send.limit),
 			})
 		}
 		if o.Invalidate != 0 {
