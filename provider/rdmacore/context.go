@@ -35,8 +35,8 @@ type provider struct {
 // closes the provider after all objects that were created from it.
 //
 // The error wraps a *verbs.FeatureError if the libraries are missing or older than version 35,
-// if the program was built without cgo, or if there is no device. Other errors are those of a
-// device that could not be opened.
+// if the program was built without cgo, or if there is no device or no permission to use it.
+// Its text says which. Other errors are those of a device that could not be opened.
 //
 // Implements: rdma_get_devices(3).
 func Open() (cm.Provider, error) {
@@ -50,7 +50,7 @@ func Open() (cm.Provider, error) {
 		if err == nil {
 			err = errors.New("the list of devices is empty")
 		}
-		return nil, operr.Wrap(op, noAccess(err))
+		return nil, operr.Wrap(op, noAccess(whyNoDevice("/", err)))
 	}
 	p := &provider{list: list, ids: make(map[uintptr]*id)}
 	for _, ctx := range unsafe.Slice(list, n) {
@@ -66,7 +66,7 @@ func Open() (cm.Provider, error) {
 func noAccess(reason error) error {
 	return &verbs.FeatureError{
 		Feature: "provider rdmacore",
-		Reason:  fmt.Errorf("no access to RDMA hardware: %w", reason),
+		Reason:  fmt.Errorf("no access to RDMA hardware: %w. The provider soft needs none", reason),
 	}
 }
 

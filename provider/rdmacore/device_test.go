@@ -48,7 +48,7 @@ func TestNamedDevice(t *testing.T) {
 	require.Equal(t, name, newRig(t).dev.Name())
 }
 
-// If there is no RDMA device, Open returns an error with the reason.
+// If there is no RDMA device, Open returns an error that says why, and what to do.
 func TestOpenWithoutDevice(t *testing.T) {
 	p, err := rdmacore.Open()
 	if err == nil {
@@ -57,5 +57,6 @@ func TestOpenWithoutDevice(t *testing.T) {
 	}
 	require.Nil(t, p)
 	require.ErrorIs(t, err, verbs.ErrNotSupported)
-	require.ErrorContains(t, err, "no access to RDMA hardware")
+	require.Regexp(t, "no access to RDMA hardware: .*"+
+		`(rdma-core 35 or later is needed|no RDMA device|able to read and write|may have no driver).*\. The provider soft needs none$`, err.Error())
 }

@@ -34,6 +34,7 @@ var (
 	WRID             = wrID
 	SplitWRID        = splitWRID
 	ReadCounters     = readCounters
+	WhyNoDevice      = whyNoDevice
 )
 
 // An AsyncQueue is an asyncQueue without a device.

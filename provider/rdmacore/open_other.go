@@ -15,6 +15,6 @@ func Open() (cm.Provider, error) {
 	return nil, operr.Wrap("open rdmacore", &verbs.FeatureError{
 		Feature: "provider rdmacore",
 		Reason: errors.New("no access to RDMA hardware: this program was built without cgo, which needs Linux, " +
-			"a C compiler and CGO_ENABLED=1"),
+			"a C compiler and CGO_ENABLED=1. The provider soft needs none"),
 	})
 }
