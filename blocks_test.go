@@ -21,7 +21,8 @@ import (
 //	sh run         commands for any user, which TestCommands runs
 //	sh root        commands for root, likewise
 //	sh shown       commands that can not be run here: they need another host, or hours
-//	LANGUAGE       anything else: output, drawings, other languages
+//	text output    all that the commands before it print
+//	LANGUAGE       anything else: drawings, other languages
 //
 // After run and root, "long" marks commands that only make test-full runs, "fails" those whose
 // exit status is not 0, and "background" a program that runs until the next such block, or the end of the page. The next
@@ -58,8 +59,12 @@ func blocks(document string) (found []block, problems []string) {
 	if b != nil {
 		problems = append(problems, fmt.Sprintf("line %d: a block without end", b.line))
 	}
-	for _, b := range found {
-		if problem := b.problem(); problem != "" {
+	for i, b := range found {
+		problem := b.problem()
+		if slices.Contains(b.kind, "output") && (i == 0 || !slices.Equal(found[i-1].kind, []string{"sh", "run"})) {
+			problem = "output of no commands that run"
+		}
+		if problem != "" {
 			problems = append(problems, fmt.Sprintf("line %d: %s", b.line, problem))
 		}
 	}
@@ -77,6 +82,8 @@ func (b *block) problem() string {
 		return "code that is no program and names no file"
 	case b.kind[0] == "go" && len(b.kind) == 2:
 		return b.notIn(b.kind[1])
+	case slices.Equal(b.kind, []string{"text", "output"}):
+		return ""
 	case !slices.Contains([]string{"sh", "go"}, b.kind[0]) && (len(b.kind) != 1 || !slices.Contains(languages, b.kind[0])):
 		return "a block of an unknown kind"
 	}
@@ -130,6 +137,7 @@ func TestBlockProblems(t *testing.T) {
 	for _, text := range []string{
 		"    make\n", "```\nmake\n```", "```sh\nmake\n```", "```sh ran\nmake\n```", "```sh shown long\nmake\n```", "```make\nmake\n```",
 		"```go\nmake()\n```", "```go doc.go\nmake([]int, 1)\n```", "```go none.go\nx := 1\n```", "```sh run\nmake\n",
+		"```text output\nmake\n```", "```sh shown\nmake\n```\n```text output\nmake\n```",
 	} {
 		_, problems := blocks(text)
 		require.Len(t, problems, 1, text)

@@ -92,7 +92,7 @@ set -x
 func pageScript(document string, long, root bool) (script string, needsRoot bool) {
 	found, _ := blocks(document)
 	var s strings.Builder
-	for _, b := range found {
+	for i, b := range found {
 		is := func(mark string) bool { return slices.Contains(b.kind, mark) }
 		switch {
 		case b.isProgram():
@@ -104,6 +104,8 @@ func pageScript(document string, long, root bool) (script string, needsRoot bool
 			fmt.Fprintf(&s, "stop\n{\n%s} >$LOGS/%d &\njob=$!\n(set +x; until [ -s $LOGS/%[2]d ]; do kill -0 $job; sleep 0.05; done)\n", b.text, b.line)
 		case is("fails"):
 			fmt.Fprintf(&s, "if\n%sthen false; fi\n", b.text)
+		case i+1 < len(found) && slices.Contains(found[i+1].kind, "output"):
+			fmt.Fprintf(&s, "{\n%s} >$LOGS/%d\ndiff - $LOGS/%[2]d <<'END OF OUTPUT'\n%sEND OF OUTPUT\n", b.text, b.line, found[i+1].text)
 		default:
 			s.WriteString(b.text)
 		}
