@@ -187,6 +187,7 @@ func (d *loopDevice) close() (err error) {
 	for _, q := range d.queues {
 		err = firstError(err, q.queue.Close())
 	}
+	d.queues = nil
 	if d.group != nil {
 		err = firstError(err, d.loop.unwatch((*cqSource)(d)))
 		if d.loop.sleeper == d {

@@ -168,7 +168,9 @@ func (l *Loop) snapshot() Stats {
 		s.CQs += uint64(len(d.queues))
 	}
 	s.Busy, s.Spin, s.Slept, s.LongestTurn = l.clock.busy, l.clock.spinning, l.clock.slept, l.clock.longest
-	s.Timers = uint64(l.timers.Len())
+	if l.state != loopEnded { // After the end, timers that are set do not run.
+		s.Timers = uint64(l.timers.Len())
+	}
 	s.Conns = uint64(l.liveConns)
 	if l.index == 0 {
 		// Any goroutine may answer a connection request, so the engine counts the answers. The
@@ -181,7 +183,8 @@ func (l *Loop) snapshot() Stats {
 // Stats returns the counters of the loop. They are up to about a millisecond old. While
 // the loop sleeps, they are those of the beginning of the sleep, and while a callback does not
 // return, those of a time before it. Only Refused and RegionBytes are always up to date. Stats
-// never waits for the loop. Any goroutine may call it, also after the loop has ended.
+// never waits for the loop. Any goroutine may call it, also after the loop has ended: then the
+// gauges are 0. During OnShutdown there are no connections and timers.
 func (l *Loop) Stats() Stats {
 	l.published.mu.Lock()
 	defer l.published.mu.Unlock()

@@ -193,6 +193,7 @@ func (l *Loop) end() {
 	l.enter(loopEnded)
 	l.mailbox.close()
 	l.mailbox.run() // Calls of Dial and Accept may have posted functions.
+	l.publish(true) // for OnShutdown
 	if down := l.cfg.OnShutdown; l.booted && down != nil {
 		down(l)
 	}

@@ -2,6 +2,7 @@ package reactor_test
 
 import (
 	"errors"
+	"reflect"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/reactor"
+	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 // TestShutdownUnderLoad checks that a server that shuts down delivers all messages that
@@ -120,6 +122,43 @@ func TestAcceptDuringShutdown(t *testing.T) {
 			require.EqualValues(t, 1, results.Load())
 		} else {
 			require.Zero(t, results.Load())
+		}
+	}
+}
+
+// TestStatsAfterTheEnd checks that the gauges are 0 when the engine has ended, and that the
+// counters stay. When OnShutdown is called, there are no connections and timers.
+func TestStatsAfterTheEnd(t *testing.T) {
+	down := make(chan reactor.Stats, 2)
+	opened := make(chan struct{}, 8)
+	e := start(t, &hooks{
+		boot:     func(l *reactor.Loop) error { l.After(time.Hour, func() {}); return nil },
+		open:     func(*reactor.Conn) { opened <- struct{}{} },
+		shutdown: func(l *reactor.Loop) { down <- l.Stats() },
+	}, &reactor.Config{NumLoops: 2})
+	_, err := e.Alloc(1<<20, verbs.AccessLocalWrite)
+	require.NoError(t, err)
+	addr := listen(t, e)
+	for range 4 {
+		require.NoError(t, e.Dial(addr, nil))
+	}
+	for range 8 {
+		receive(t, opened)
+	}
+	await(t, func() bool { return e.Stats().Conns == 8 })
+	shutdown(t, e)
+	for range 2 {
+		s := receive(t, down)
+		require.Zero(t, s.Conns)
+		require.Zero(t, s.Timers)
+		require.EqualValues(t, 1, s.CQs)
+	}
+	s := e.Stats()
+	require.EqualValues(t, 8, s.Opened)
+	require.EqualValues(t, 8, s.Closed)
+	for _, field := range reflect.VisibleFields(reflect.TypeOf(s)) {
+		if field.Tag.Get("kind") == "gauge" {
+			require.Zero(t, reflect.ValueOf(s).FieldByIndex(field.Index).Interface(), field.Name)
 		}
 	}
 }
