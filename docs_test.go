@@ -111,3 +111,18 @@ func TestDocumentSizes(t *testing.T) {
 		require.LessOrEqual(t, lines, most, pattern)
 	}
 }
+
+// TestPostingRule checks that only one paragraph of the comment of package reactor says how
+// other goroutines use a loop: several once said different things.
+func TestPostingRule(t *testing.T) {
+	comment, err := os.ReadFile("reactor/doc.go")
+	require.NoError(t, err)
+	var rules []string
+	for paragraph := range strings.SplitSeq(string(comment), "\n//\n") {
+		if strings.Contains(paragraph, "Loop.Post") || strings.Contains(paragraph, "Conn.Post") {
+			rules = append(rules, paragraph)
+		}
+	}
+	require.Len(t, rules, 1)
+	require.Contains(t, rules[0], "Conn.PostWait")
+}

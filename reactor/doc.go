@@ -45,14 +45,16 @@
 //
 // A loop has connections, buffers, timers and watched descriptors. The loop and everything
 // that belongs to it may be used only on the goroutine of the loop. Callbacks run on
-// that goroutine. A loop has no locks on its data path. Other goroutines may call only
-// the methods whose comment allows it. For everything else they pass a function to
-// Loop.Post. A goroutine that computes an answer for a connection, which may end meanwhile,
-// passes the function to Conn.Post. A goroutine that may block uses PostWait. The methods of
-// an Engine, a Listener, a ConnRequest and a Region may be called from any goroutine. Exception:
-// callbacks can not call Engine.Shutdown, Engine.Wait and Region.Close, which then return an
-// error. While a
-// callback runs, its loop does nothing else, so a callback must not block.
+// that goroutine. A loop has no locks on its data path. While a callback runs, its loop does
+// nothing else, so a callback must not block. Other goroutines may call only the methods whose
+// comment allows it. The methods of an Engine, a Listener, a ConnRequest and a Region may be
+// called from any goroutine. Exception: callbacks can not call Engine.Shutdown, Engine.Wait and
+// Region.Close, which then return an error.
+//
+// For everything else, such as an answer that it has computed, another goroutine passes a
+// function to Conn.PostWait, or to Conn.Post if it must not block. The connection may have
+// ended by then, and the function is told so. What belongs to no connection goes to
+// Loop.PostWait or Loop.Post in the same way.
 //
 // On amd64 and arm64, a method that belongs to a loop panics when another goroutine calls
 // it. The goroutine of a loop that the program runs itself is known only while it runs, and
@@ -87,11 +89,11 @@
 //
 // # Answers of other goroutines
 //
-// A callback may give a message to another goroutine, which gives the answer to the loop with
-// Loop.Post. While functions are posted, a loop that is not pinned calls the Go scheduler in
-// the first turn without work, so that the goroutine begins at once. The loop goes on when the
-// goroutines that were waiting sleep or have computed for 10 ms; Stats.LongestTurn has this
-// time, too.
+// A callback may give a message to another goroutine, which gives its answer back as
+// "Goroutines" above says. While functions are posted, a loop that is not pinned calls the Go
+// scheduler in the first turn without work, so that the goroutine begins at once. The loop goes
+// on when the goroutines that were waiting sleep or have computed for 10 ms; Stats.LongestTurn
+// has this time, too.
 //
 // For a loop that is locked to a thread this call would be a switch between two threads, so a
 // pinned loop does not make it, and OnBoot should not lock other loops. There the goroutine

@@ -82,7 +82,7 @@ func (o *owner) refuse() {
 		o.take()
 		return
 	}
-	panic("reactor: " + calledMethod() + " was called on another goroutine than that of its loop: call it in a function that is passed to Loop.Post")
+	panic("reactor: " + calledMethod() + " was called on another goroutine than that of its loop: call it in a function that is passed to PostWait of the connection or the loop, or to Post if the caller must not block")
 }
 
 // calledMethod returns the method of this package that the program has called, such as

@@ -76,7 +76,7 @@ func TestOtherGoroutine(t *testing.T) {
 		"Loop.SetTurnFunc":    func() { l.SetTurnFunc(nil) },
 	}
 	for name, call := range methods {
-		require.PanicsWithValue(t, "reactor: "+name+" was called on another goroutine than that of its loop: call it in a function that is passed to Loop.Post", call)
+		require.PanicsWithValue(t, "reactor: "+name+" was called on another goroutine than that of its loop: call it in a function that is passed to PostWait of the connection or the loop, or to Post if the caller must not block", call)
 	}
 	done := make(chan error, 2)
 	require.NoError(t, l.Post(func() {
