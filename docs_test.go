@@ -126,3 +126,17 @@ func TestPostingRule(t *testing.T) {
 	require.Len(t, rules, 1)
 	require.Contains(t, rules[0], "Conn.PostWait")
 }
+
+// TestPackageExample checks that the handler in the comment of package reactor is that of
+// README.md, which TestReadmeServer runs.
+func TestPackageExample(t *testing.T) {
+	comment, err := os.ReadFile("reactor/doc.go")
+	require.NoError(t, err)
+	code := regexp.MustCompile(`(?s)//\t// echo is .*?\n//\t}\n//\n//\tdevice`).FindString(string(comment))
+	code = strings.TrimSuffix(code, "//\n//\tdevice")
+	require.NotEmpty(t, code)
+	code = regexp.MustCompile(`(?m)^//\t?`).ReplaceAllString(code, "")
+	tested, err := os.ReadFile("example_test.go")
+	require.NoError(t, err)
+	require.Contains(t, string(tested), code)
+}

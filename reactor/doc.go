@@ -3,22 +3,36 @@
 // a peer requests a connection, when a connection is established, when a message has
 // been received, when an operation has completed, and when a connection has closed.
 //
+//	// echo is the Handler of the server. It sends every message back.
 //	type echo struct{ reactor.BaseHandler }
+//
+//	// A backlog has the answers of a connection that wait for room in the send queue.
+//	type backlog struct{ answers [][]byte }
 //
 //	func (echo) OnOpen(c *reactor.Conn) { c.UserData = &backlog{} }
 //
 //	func (echo) OnMessage(c *reactor.Conn, msg reactor.Message) {
-//		b := c.UserData.(*backlog) // the answers that wait for room in the send queue
-//		if len(b.answers) > 0 || errors.Is(c.Send(msg.Data(), nil), reactor.ErrWouldBlock) {
+//		b := c.UserData.(*backlog)
+//		if len(b.answers) > 0 || !send(c, msg.Data()) {
 //			b.answers = append(b.answers, bytes.Clone(msg.Data()))
 //		}
 //	}
 //
-//	func (echo) OnWritable(c *reactor.Conn) { // half of the send queue is free again
+//	// OnWritable is called when half of the send queue is free again.
+//	func (echo) OnWritable(c *reactor.Conn) {
 //		b := c.UserData.(*backlog)
-//		for len(b.answers) > 0 && c.Send(b.answers[0], nil) == nil {
+//		for len(b.answers) > 0 && send(c, b.answers[0]) {
 //			b.answers = b.answers[1:]
 //		}
+//	}
+//
+//	// send reports whether the send queue had room for the message.
+//	func send(c *reactor.Conn, message []byte) bool {
+//		err := c.Send(message, nil)
+//		if err != nil && !errors.Is(err, reactor.ErrWouldBlock) {
+//			c.Abort(err)
+//		}
+//		return err == nil
 //	}
 //
 //	device, err := soft.Open(nil) // the provider: an RDMA device in software
