@@ -4,9 +4,11 @@ package reactor_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
@@ -16,13 +18,18 @@ import (
 func ExampleHandler_stop() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	server := &draining{begun: make(chan struct{}), finish: make(chan struct{})}
-	addr, end := serve(server)
+	begun := make(chan string)
+	addr, end := serve(draining{compute: func(question string) string {
+		begun <- question
+		<-ctx.Done()
+		time.Sleep(10 * time.Millisecond) // The end waits for it.
+		return "42"
+	}})
 	client := &told{asker{question: "What is 6 times 7?", answer: make(chan string, 2)}}
 	engine, endClient := run(client)
 	defer endClient()
 	check(engine.Dial(addr, nil))
-	<-server.begun
+	fmt.Println(<-begun)
 	check(syscall.Kill(syscall.Getpid(), syscall.SIGTERM))
 
 	<-ctx.Done()
@@ -30,48 +37,74 @@ func ExampleHandler_stop() {
 	fmt.Println(<-client.answer)
 	fmt.Println(<-client.answer)
 	// Output:
+	// What is 6 times 7?
 	// 42
 	// closed by the peer (shutting down: "maintenance")
 }
 
-// A draining server computes answers on goroutines. The UserData of a Conn is a *int, the number
-// of its questions without an answer.
+// A draining server computes answers on goroutines. The UserData of a Conn is a *dialog, which
+// only the loop of the connection uses. So the server may have any number of connections and
+// loops.
 type draining struct {
 	reactor.BaseHandler
-	begun, finish chan struct{} // the example closes them when a computation begins and may end
-	stopping      bool
+	compute func(question string) string
 }
 
-func (d *draining) OnOpen(c *reactor.Conn) { c.UserData = new(int) }
+// A dialog is what the server knows about one connection.
+type dialog struct {
+	computing int      // questions whose answers are being computed
+	answers   [][]byte // answers that wait for room in the send queue
+	stopping  bool     // after OnStop
+}
 
-func (d *draining) OnMessage(c *reactor.Conn, _ reactor.Message) {
-	unanswered := c.UserData.(*int)
-	*unanswered++
+func (draining) OnOpen(c *reactor.Conn) { c.UserData = &dialog{} }
+
+func (d draining) OnMessage(c *reactor.Conn, msg reactor.Message) {
+	v := c.UserData.(*dialog)
+	if v.stopping {
+		return // PauseRecv has failed, or the client has ended the pause by closing.
+	}
+	v.computing++
+	question := string(msg.Data())
 	go func() {
-		close(d.begun)
-		<-d.finish
+		answer := d.compute(question)
 		_ = c.PostWait(context.Background(), func(err error) { // It fails if the loop has ended.
-			if err == nil { // The connection is open.
-				*unanswered--
-				check(c.Send([]byte("42"), nil))
-				d.closeIfAnswered(c)
+			if v.computing--; err == nil { // The connection is open.
+				v.answers = append(v.answers, []byte(answer))
+				v.proceed(c)
 			}
 		})
 	}()
 }
 
-// OnStop is called when the engine shuts down. The server takes no more questions. After
-// Config.Limits.StopTimeout the engine closes the connection if closeIfAnswered has not done so.
-func (d *draining) OnStop(c *reactor.Conn) {
-	d.stopping = true
-	check(c.PauseRecv())
-	close(d.finish)
-	d.closeIfAnswered(c)
+func (draining) OnWritable(c *reactor.Conn) { c.UserData.(*dialog).proceed(c) }
+
+// OnStop is called for each connection when the engine shuts down. The server takes no more
+// questions. After Config.Limits.StopTimeout the engine closes the connection if proceed has
+// not done so.
+func (draining) OnStop(c *reactor.Conn) {
+	v := c.UserData.(*dialog)
+	v.stopping = true
+	_ = c.PauseRecv() // Not every device can hold back one client.
+	v.proceed(c)
 }
 
-func (d *draining) closeIfAnswered(c *reactor.Conn) {
-	if d.stopping && *c.UserData.(*int) == 0 {
-		check(c.CloseWith(0, "maintenance"))
+// proceed sends the answers for which there is room. After OnStop and the last answer it closes
+// the connection.
+func (v *dialog) proceed(c *reactor.Conn) {
+	for len(v.answers) > 0 {
+		err := c.Send(v.answers[0], nil)
+		if errors.Is(err, reactor.ErrWouldBlock) {
+			return // OnWritable follows.
+		}
+		if err != nil {
+			_ = c.Abort(err)
+			return
+		}
+		v.answers = v.answers[1:]
+	}
+	if v.stopping && v.computing == 0 {
+		_ = c.CloseWith(0, "maintenance")
 	}
 }
 

@@ -4,6 +4,7 @@ package reactor_test
 
 import (
 	"bytes"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -63,4 +64,38 @@ func TestOnStop(t *testing.T) {
 			requireTook(t, test.took, closed[i]-begin)
 		}
 	})
+}
+
+// TestDrainingExample checks the server of the example of OnStop with several connections on
+// two loops, each with more questions than its send queue has room for answers. All questions
+// that were asked before the shutdown get an answer.
+func TestDrainingExample(t *testing.T) {
+	const conns, questions = 4, 100
+	var begun, answers atomic.Int64
+	finish := make(chan struct{})
+	server := start(t, draining{compute: func(question string) string {
+		begun.Add(1)
+		<-finish
+		return question
+	}}, &reactor.Config{NumLoops: 2})
+	addr, client, ended := listen(t, server), start(t, &hooks{}, nil), make(chan error, conns)
+	for range conns {
+		left := questions
+		ask := func(c *reactor.Conn) {
+			for ; left > 0 && c.Send([]byte("why?"), nil) == nil; left-- {
+			}
+		}
+		require.NoError(t, client.Dial(addr, &reactor.DialOptions{Handler: &hooks{
+			open: ask, writable: ask,
+			message: func(*reactor.Conn, reactor.Message) { answers.Add(1) },
+			close:   func(_ *reactor.Conn, err error) { ended <- err },
+		}}))
+	}
+	await(t, func() bool { return begun.Load() == conns*questions })
+	server.Stop()
+	close(finish)
+	for range conns {
+		require.ErrorContains(t, receive(t, ended), "maintenance")
+	}
+	require.EqualValues(t, conns*questions, answers.Load())
 }
