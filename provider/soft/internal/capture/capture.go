@@ -108,8 +108,8 @@ func (c *Capture) Dropped() (n uint64) {
 	return n
 }
 
-// Close writes what the taps have, and closes the file. The taps must not be used any more. A
-// second call, and a call on a nil Capture, do nothing.
+// Close writes what the taps have, closes the file, and gives back the memory of the taps, which
+// must not be used any more. A second call, and a call on a nil Capture, do nothing.
 func (c *Capture) Close() {
 	if c == nil {
 		return
@@ -117,6 +117,9 @@ func (c *Capture) Close() {
 	c.closeOnce.Do(func() {
 		close(c.stop)
 		<-c.done
+		for _, t := range c.allTaps() {
+			t.ring.buf = nil // The program may keep a closed device, for its counters.
+		}
 	})
 }
 
