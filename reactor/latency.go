@@ -56,6 +56,10 @@ func (l *Loop) Latency() (now Latency) {
 	return now
 }
 
+// LatencyEvery returns Config.LatencyEvery: zero means that the loops measure nothing. Any
+// goroutine may call it.
+func (e *Engine) LatencyEvery() int { return e.cfg.LatencyEvery }
+
 // Latency returns the sums of what the loops have measured: see Loop.Latency.
 func (e *Engine) Latency() Latency {
 	var sum Latency

@@ -14,6 +14,7 @@ import (
 func TestLatencySample(t *testing.T) {
 	const every, turns = 8, 40_000
 	l := newLoop(t, &hooks{}, &reactor.Config{LatencyEvery: every})
+	require.Equal(t, every, l.Engine().LatencyEvery())
 	for i := range turns {
 		for range 1 + i%every/(every-1) { // in one of eight turns, a second function
 			require.NoError(t, l.Post(func() {}))
