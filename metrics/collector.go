@@ -19,7 +19,8 @@ import (
 // goroutine may call NewCollector and the collector.
 //
 // The label "loop" is reactor.Loop.Index, and "device" and "port" are those of package verbs.
-// No label depends on a connection. For several engines in one process, give each a label of
+// No label depends on a connection. The times of reactor.Loop.Latency are exported if
+// reactor.Config.LatencyEvery is set. For several engines in one process, give each a label of
 // its own:
 //
 //	prometheus.WrapRegistererWith(prometheus.Labels{"engine": "orders"}, registerer).Register(collector)
@@ -33,7 +34,11 @@ func NewCollector(e *reactor.Engine) (prometheus.Collector, error) {
 	}
 	c := &collector{descs: make(map[string]*prometheus.Desc)}
 	for i := range e.NumLoops() {
-		c.loops = append(c.loops, c.newLoop(e.Loop(i)))
+		l := c.newLoop(e.Loop(i))
+		if e.LatencyEvery() > 0 {
+			c.addLatencies(l)
+		}
+		c.loops = append(c.loops, l)
 	}
 	devices, err := e.Provider().Devices()
 	if err != nil {
@@ -72,6 +77,9 @@ type loop struct {
 	series  []*series
 	info    *series
 	batches *series
+	// latencies has the histograms in the order of the variable latencies. It is nil if the
+	// loop measures nothing.
+	latencies []*series
 }
 
 // A port has the series of a port of a device, by the names of the counters.
@@ -226,6 +234,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		}
 		send(l.info, 1)
 		ch <- &histogram{l.batches, stats.Batches, stats.Completions}
+		l.collectLatencies(ch)
 	}
 	for _, p := range c.ports {
 		list, err := p.dev.Counters(p.num)

@@ -74,7 +74,12 @@ func openSoft(t testing.TB) *soft.Provider {
 
 // start starts an engine, which the end of the test shuts down.
 func start(t testing.TB, p *devices, loops int) *reactor.Engine {
-	e, err := reactor.New(p, &handler{}, &reactor.Config{NumLoops: loops, Idle: reactor.IdleEvent})
+	return startMeasuring(t, p, loops, 0)
+}
+
+// startMeasuring is start with Config.LatencyEvery.
+func startMeasuring(t testing.TB, p *devices, loops, every int) *reactor.Engine {
+	e, err := reactor.New(p, &handler{}, &reactor.Config{NumLoops: loops, Idle: reactor.IdleEvent, LatencyEvery: every})
 	require.NoError(t, err)
 	require.NoError(t, e.Start())
 	t.Cleanup(func() { require.NoError(t, e.Shutdown(context.Background())) })
@@ -258,7 +263,7 @@ func requireBatches(t *testing.T, m *dto.Metric, s *reactor.Stats) {
 func TestNames(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
 	strange := another(t, "strange")
-	reg.MustRegister(newCollector(t, start(t, softDevices(t, &counting{strange}), 1)))
+	reg.MustRegister(newCollector(t, startMeasuring(t, softDevices(t, &counting{strange}), 1, 1)))
 	problems, err := testutil.GatherAndLint(reg)
 	require.NoError(t, err)
 	require.Empty(t, problems)
@@ -370,17 +375,10 @@ func TestExpvar(t *testing.T) {
 // page for HTTP, most of which is the work of the client library for metrics of any kind.
 func BenchmarkScrape(b *testing.B) {
 	c := newCollector(b, start(b, softDevices(b, another(b, "soft1")), 8))
-	b.Run("collect", func(b *testing.B) {
-		b.ReportAllocs()
-		ch, metrics := make(chan prometheus.Metric, 10_000), 0
-		for b.Loop() {
-			c.Collect(ch)
-			for metrics = 0; len(ch) > 0; metrics++ {
-				<-ch
-			}
-		}
-		b.ReportMetric(float64(metrics), "metrics")
-	})
+	b.Run("collect", func(b *testing.B) { benchmarkCollect(b, c) })
+	measured := startMeasuring(b, softDevices(b, another(b, "soft1")), 8, 1)
+	exchange(b, measured, 1000)
+	b.Run("latency", func(b *testing.B) { benchmarkCollect(b, newCollector(b, measured)) })
 	b.Run("page", func(b *testing.B) {
 		reg := prometheus.NewRegistry()
 		reg.MustRegister(c)
@@ -393,4 +391,16 @@ func BenchmarkScrape(b *testing.B) {
 		}
 		b.ReportMetric(float64(size), "B/page")
 	})
+}
+
+func benchmarkCollect(b *testing.B, c prometheus.Collector) {
+	b.ReportAllocs()
+	ch, metrics := make(chan prometheus.Metric, 10_000), 0
+	for b.Loop() {
+		c.Collect(ch)
+		for metrics = 0; len(ch) > 0; metrics++ {
+			<-ch
+		}
+	}
+	b.ReportMetric(float64(metrics), "metrics")
 }

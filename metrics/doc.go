@@ -8,5 +8,8 @@
 // rdmaloop_loop_turns_total stands still. A loop that runs has at least one turn in
 // reactor.Limits.SafetyTimeout, 100 ms by default.
 //
+// If reactor.Config.LatencyEvery is set, NewCollector also exports histograms of what the loops
+// measure, for percentiles over time.
+//
 // docs/metrics.md lists the metrics, and dashboard.json is a dashboard for Grafana.
 package metrics

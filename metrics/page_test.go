@@ -18,7 +18,7 @@ const page = "../docs/metrics.md"
 // TestPageTables checks that the tables of docs/metrics.md have the metrics that an engine
 // exports. The flag -update writes them.
 func TestPageTables(t *testing.T) {
-	_, families := gather(t, newCollector(t, start(t, softDevices(t), 1)))
+	_, families := gather(t, newCollector(t, startMeasuring(t, softDevices(t), 1, 1)))
 	tables := map[string]string{}
 	for _, f := range families {
 		kind := strings.ToLower(f.GetType().String())
