@@ -65,6 +65,26 @@ func TestDocuments(t *testing.T) {
 	require.Greater(t, min(links, commands), 50)
 }
 
+// TestNames checks that the API has the names of fields and methods that the documents put
+// between backquotes: with a type, such as Config.Idle, and perhaps with one of the packages.
+func TestNames(t *testing.T) {
+	api, err := os.ReadFile("api/next.txt")
+	require.NoError(t, err)
+	name, n := regexp.MustCompile("`(?:(?:cm|cq|gnetrdma|metrics|monitor|poller|provider|reactor|reactortest|soft|stream|verbs)\\.)?(?:[A-Z]\\w*\\.)*([A-Z]\\w*\\.[A-Z]\\w*)`"), 0
+	pages := documents(t)
+	delete(pages, "ARCHITECTURE.md")   // has names that are not exported
+	delete(pages, "docs/from-gnet.md") // has names of gnet
+	for page, text := range pages {
+		for _, m := range name.FindAllStringSubmatch(text, -1) {
+			n++
+			if !regexp.MustCompile(`\.` + regexp.QuoteMeta(m[1]) + `\b`).Match(api) {
+				t.Errorf("%s names %s, which the API does not have", page, m[0])
+			}
+		}
+	}
+	require.Greater(t, n, 200)
+}
+
 // TestMetricNames checks that the metrics exist that the documents name.
 func TestMetricNames(t *testing.T) {
 	pages, n := documents(t), 0
