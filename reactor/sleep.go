@@ -1,9 +1,12 @@
 package reactor
 
 import (
+	"fmt"
 	"runtime"
 	"sync/atomic"
 	"time"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 // noLimit means that only Config.Limits.SafetyTimeout and timers limit a sleep.
@@ -174,6 +177,21 @@ func (p IdlePolicy) String() string {
 		return names[p]
 	}
 	return "unknown idle policy"
+}
+
+// MarshalText returns the name of the policy, as String. With it and UnmarshalText an
+// IdlePolicy can be a flag: see flag.TextVar.
+func (p IdlePolicy) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// UnmarshalText sets the policy from its name. The error is a *verbs.ParamError.
+func (p *IdlePolicy) UnmarshalText(text []byte) error {
+	for policy := range IdleBusy + 1 {
+		if policy.String() == string(text) {
+			*p = policy
+			return nil
+		}
+	}
+	return &verbs.ParamError{Field: "idle policy", NotNumber: true, Reason: fmt.Sprintf("%q is none of adaptive, event and busy", text)}
 }
 
 // yieldEvery is the time after which the loop calls the Go scheduler before a sleep.

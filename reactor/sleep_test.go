@@ -1,11 +1,15 @@
 package reactor
 
 import (
+	"flag"
+	"fmt"
 	"runtime"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 func TestAdaptiveSpinsForItsBudget(t *testing.T) {
@@ -98,6 +102,25 @@ func TestSleepingLoopYields(t *testing.T) {
 	require.True(t, i.yieldDue(yieldEvery))
 	require.False(t, i.yieldDue(2*yieldEvery-1), "the last yield was less than yieldEvery ago")
 	require.True(t, i.yieldDue(2*yieldEvery+1))
+}
+
+// TestIdlePolicyText checks that a policy can be a flag.
+func TestIdlePolicyText(t *testing.T) {
+	for policy := range IdleBusy + 1 {
+		f := flag.NewFlagSet("test", flag.ContinueOnError)
+		var got IdlePolicy
+		f.TextVar(&got, "idle", IdleAdaptive, "")
+		require.NoError(t, f.Parse([]string{"-idle", policy.String()}))
+		require.Equal(t, policy, got)
+		require.Equal(t, policy.String(), f.Lookup("idle").Value.String())
+	}
+	policy := IdleBusy
+	for _, text := range []string{"", "lazy", "Event", "unknown idle policy"} {
+		err := policy.UnmarshalText([]byte(text))
+		require.EqualError(t, err, fmt.Sprintf("idle policy: %q is none of adaptive, event and busy", text))
+		require.ErrorAs(t, err, new(*verbs.ParamError))
+	}
+	require.Equal(t, IdleBusy, policy, "an error changes nothing")
 }
 
 func TestNames(t *testing.T) {

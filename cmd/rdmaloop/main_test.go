@@ -61,7 +61,7 @@ func TestUsage(t *testing.T) {
 		"ping -size 7 127.0.0.1":            {exitUsage, "rdmaloop ping: -size 7: must be from 8 to 1048576"},
 		"ping -count 0 127.0.0.1":           {exitUsage, "rdmaloop ping: -count 0: must be from 1 to 10000000"},
 		"ping -timeout 0s 127.0.0.1":        {exitUsage, "rdmaloop ping: -interval and -timeout must be positive, and -timeout at most an hour"},
-		"ping -mode lazy 127.0.0.1":         {exitUsage, `rdmaloop ping: -mode "lazy": must be event, adaptive or busy`},
+		"ping -mode lazy 127.0.0.1":         {exitUsage, `rdmaloop ping: invalid value "lazy" for flag -mode: idle policy: "lazy" is none of adaptive, event and busy`},
 		"ping -path air 127.0.0.1":          {exitUsage, `rdmaloop ping: invalid value "air" for flag -path: `},
 		"ping -from here 127.0.0.1":         {exitUsage, `rdmaloop ping: invalid value "here" for flag -from: ParseAddr("here"): unable to parse IP`},
 		"ping -from ::1 -listen :0":         {exitUsage, "rdmaloop ping: -listen and -from exclude each other"},

@@ -26,11 +26,12 @@ const maxPings = 10_000_000
 
 // pingOptions are the flags of ping.
 type pingOptions struct {
-	listen, provider, mode string
-	path                   soft.Path
-	from                   netip.Addr
-	size, count            int
-	interval, timeout      time.Duration
+	listen, provider  string
+	path              soft.Path
+	idle              reactor.IdlePolicy
+	from              netip.Addr
+	size, count       int
+	interval, timeout time.Duration
 }
 
 func runPing(ctx context.Context, f *flags, args []string) error {
@@ -39,7 +40,7 @@ func runPing(ctx context.Context, f *flags, args []string) error {
 	f.TextVar(&o.from, "from", netip.Addr{}, "connect from this `address` of this host; by default the route decides")
 	f.StringVar(&o.provider, "provider", "auto", "auto, soft or rdmacore")
 	f.TextVar(&o.path, "path", soft.PathAuto, "path of the device in software: auto, local or wire")
-	f.StringVar(&o.mode, "mode", "adaptive", "what an idle loop does: event, adaptive or busy")
+	f.TextVar(&o.idle, "mode", reactor.IdleAdaptive, "what an idle loop does: event, adaptive or busy")
 	f.IntVar(&o.size, "size", 64, "`bytes` of a message; with -listen of the largest one")
 	f.IntVar(&o.count, "count", 10_000, "round trips")
 	f.DurationVar(&o.interval, "interval", 0, "time from one answer to the next message; 0 means none")
@@ -75,20 +76,11 @@ func withPort(host string) string {
 
 // open opens a device for an address and starts a loop. The result ends both.
 func (o *pingOptions) open(addr netip.Addr, h reactor.Handler) (*reactor.Engine, func() error, error) {
-	cfg := &reactor.Config{MaxMessage: o.size, Idle: reactor.IdleBusy + 1}
-	for _, p := range []reactor.IdlePolicy{reactor.IdleEvent, reactor.IdleAdaptive, reactor.IdleBusy} {
-		if p.String() == o.mode {
-			cfg.Idle = p
-		}
-	}
-	if cfg.Idle > reactor.IdleBusy {
-		return nil, nil, usagef("-mode %q: must be event, adaptive or busy", o.mode)
-	}
 	device, err := provider.Open(o.provider, &provider.Config{Soft: &soft.Config{Path: o.path}, Addr: addr})
 	if err != nil {
 		return nil, nil, err
 	}
-	engine, err := reactor.New(device, h, cfg)
+	engine, err := reactor.New(device, h, &reactor.Config{MaxMessage: o.size, Idle: o.idle})
 	if err == nil {
 		err = engine.Start()
 	}

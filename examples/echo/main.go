@@ -93,7 +93,6 @@ type options struct {
 	from                     netip.Addr
 	privateData, reject      string
 	duration                 time.Duration
-	idle                     reactor.IdlePolicy
 	cpus                     []int // one for each loop of this process; nil: the loops are not pinned
 	json, untilEOF           bool
 	given                    []string // the flags that were given
@@ -110,7 +109,7 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	f.StringVar(&o.Provider, "provider", "auto", "auto, soft or rdmacore")
 	f.TextVar(&o.path, "path", soft.PathAuto, "path of the soft device: auto, local or wire")
 	f.StringVar(&o.capture, "capture", "", "soft device: write all packets to this new `file`, for Wireshark; it has the payloads too")
-	f.StringVar(&o.Mode, "mode", "adaptive", "what an idle loop does: event (sleep), adaptive (spin, then sleep) or busy (spin)")
+	f.TextVar(&o.Mode, "mode", reactor.IdleAdaptive, "what an idle loop does: event (sleep), adaptive (spin, then sleep) or busy (spin)")
 	f.IntVar(&o.Size, "size", 64, "`bytes` of a message; for a server the largest message: use the client's size")
 	f.IntVar(&o.Count, "count", 100_000, "`messages` to send ping-pong, over all connections; 0 skips it")
 	f.IntVar(&o.InFlight, "inflight", 32, "`messages` in flight on each connection while streaming; size x inflight x conns is at most 1 GiB")
@@ -140,7 +139,7 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	busy, loops := o.idle == reactor.IdleBusy, o.Loops
+	busy, loops := o.Mode == reactor.IdleBusy, o.Loops
 	o.cpus = latency.Place(cpus, o.Loops, busy, o.listen != "")
 	if o.listen == "" && o.connect == "" {
 		loops *= 2 // the demo has two processes, of which the client warns
@@ -162,10 +161,6 @@ func (o *options) check() (err error) {
 	within := func(name string, value, least, most int) {
 		must(value >= least && value <= most, "-%s %d: must be %d to %d", name, value, least, most)
 	}
-	policies := map[string]reactor.IdlePolicy{"event": reactor.IdleEvent, "adaptive": reactor.IdleAdaptive, "busy": reactor.IdleBusy}
-	var known bool
-	o.idle, known = policies[o.Mode]
-	must(known, "-mode %q: must be event, adaptive or busy", o.Mode)
 	must(o.listen == "" || o.connect == "", "-listen and -connect exclude each other")
 	within("size", o.Size, 0, 1<<20)
 	within("count", o.Count, 0, 1<<30)

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rdmaloop/rdmaloop/examples/latency"
+	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
 // hangLimit is how long a process of a test may run. A process that runs longer counts as
@@ -77,9 +78,9 @@ func (p *process) report(t *testing.T) (r latency.Report) {
 }
 
 func TestModes(t *testing.T) {
-	for _, mode := range []string{"event", "adaptive", "busy"} {
-		t.Run(mode, func(t *testing.T) {
-			p := program(t, "-json", "-mode", mode, "-count", "2000", "-duration", "50ms")
+	for mode := range reactor.IdleBusy + 1 {
+		t.Run(mode.String(), func(t *testing.T) {
+			p := program(t, "-json", "-mode", mode.String(), "-count", "2000", "-duration", "50ms")
 			require.Equal(t, latency.ExitOK, p.exit(t), "%s", &p.stderr)
 			r := p.report(t)
 			require.Equal(t, "soft", r.Provider)
@@ -236,7 +237,7 @@ func TestErrors(t *testing.T) {
 		want string
 		args []string
 	}{
-		{"-mode", []string{"-mode", "lazy"}},
+		{"adaptive, event and busy", []string{"-mode", "lazy"}},
 		{"-size", []string{"-size", "-1"}},
 		{"-conns", []string{"-conns", "0"}},
 		{"-cpus", []string{"-cpus", "3-1"}},

@@ -114,7 +114,7 @@ func start(ctx context.Context, opts *options, h reactor.Handler) (n *node, err 
 		return nil, err
 	}
 	n.engine, err = reactor.New(n.device, h, &reactor.Config{
-		NumLoops: opts.Loops, CPUs: opts.cpus, Idle: opts.idle,
+		NumLoops: opts.Loops, CPUs: opts.cpus, Idle: opts.Mode,
 		// An echo may arrive before the completion of its send: see reactor.Config.
 		MaxInFlight: 2 * opts.InFlight,
 		MaxMessage:  max(opts.Size, 1),

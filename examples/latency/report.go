@@ -13,19 +13,20 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/provider/soft"
+	"github.com/rdmaloop/rdmaloop/reactor"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 // Settings describes a measurement with a ping-pong and a stream of messages.
 type Settings struct {
-	Provider    string `json:"provider"` // name of the RDMA provider
-	Path        string `json:"path"`     // local, wire or device
-	Mode        string `json:"mode"`     // what idle loops do
-	Size        int    `json:"size"`     // bytes in a message
-	Count       int    `json:"count"`    // round trips of the ping-pong
-	Connections int    `json:"connections"`
-	Loops       int    `json:"loops"`
-	InFlight    int    `json:"inflight"` // messages in flight on each connection, in the stream
+	Provider    string             `json:"provider"` // name of the RDMA provider
+	Path        string             `json:"path"`     // local, wire or device
+	Mode        reactor.IdlePolicy `json:"mode"`
+	Size        int                `json:"size"`  // bytes in a message
+	Count       int                `json:"count"` // round trips of the ping-pong
+	Connections int                `json:"connections"`
+	Loops       int                `json:"loops"`
+	InFlight    int                `json:"inflight"` // messages in flight on each connection, in the stream
 }
 
 // A Report is the result of a measurement. As JSON it is one object.
