@@ -41,12 +41,17 @@ const (
 	exitUsage
 )
 
-// errUsage is the error of wrong arguments. Its text follows.
-type errUsage struct{ text string }
+// errUsage is the error of wrong arguments.
+type errUsage struct {
+	text  string
+	whole bool // the text says all: the flags would not help
+}
 
 func (e errUsage) Error() string { return e.text }
 
-func usagef(format string, args ...any) error { return errUsage{fmt.Sprintf(format, args...)} }
+func usagef(format string, args ...any) error {
+	return errUsage{text: fmt.Sprintf(format, args...)}
+}
 
 // errFound is the error of a command whose output says what is wrong.
 var errFound = errors.New("problems were found")
@@ -114,7 +119,9 @@ func (c *command) start(ctx context.Context, args []string, stdout, stderr io.Wr
 		return exitOK
 	case errors.As(err, &wrong):
 		fmt.Fprintf(stderr, "rdmaloop %s: %v\n", c.name, err)
-		c.usage(f, stderr)
+		if !wrong.whole {
+			c.usage(f, stderr)
+		}
 		return exitUsage
 	case !errors.Is(err, errFound):
 		fmt.Fprintf(stderr, "rdmaloop %s: %v\n", c.name, err)
@@ -138,7 +145,7 @@ func (f *flags) parse(args []string, least, most int) ([]string, error) {
 			if errors.Is(err, flag.ErrHelp) {
 				return nil, err
 			}
-			return nil, errUsage{err.Error()}
+			return nil, errUsage{text: err.Error()}
 		}
 		if f.NArg() == 0 {
 			break

@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -206,17 +207,34 @@ func TestTop(t *testing.T) {
 
 	// With another program, the user has to choose.
 	stopOther := monitored(t, dir, "other")
-	status, _, stderr = runCommand(t, "top", "-dir", dir)
-	require.Equal(t, exitUsage, status)
-	require.Contains(t, stderr, "rdmaloop top: several programs run, name the socket of one: ")
-	stopOther()
-
 	list, err := monitor.Sockets(dir)
 	require.NoError(t, err)
+	status, _, stderr = runCommand(t, "top", "-dir", dir)
+	require.Equal(t, exitUsage, status)
+	require.Equal(t, "rdmaloop top: several programs run, name the socket of one:\n  "+list[0]+"\n  "+list[1]+"\n", stderr)
+	stopOther()
 	stop()
-	status, _, stderr = runCommand(t, "top", list[0])
-	require.Equal(t, exitFailed, status)
-	require.Equal(t, "rdmaloop top: "+filepath.Base(list[0])+": the program has ended\n", stderr)
+}
+
+// TestTopNoProgram checks sockets of no program.
+func TestTopNoProgram(t *testing.T) {
+	dir := t.TempDir()
+	file, killed := filepath.Join(dir, "file"), filepath.Join(dir, "killed.1.sock")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	ln, err := net.ListenUnix("unix", &net.UnixAddr{Name: killed, Net: "unix"})
+	require.NoError(t, err)
+	ln.SetUnlinkOnClose(false)
+	require.NoError(t, ln.Close())
+	for name, want := range map[string]string{
+		filepath.Join(dir, "nosuch"): filepath.Join(dir, "nosuch") + ": no such socket",
+		file:                         file + ": not a socket of monitor.Listen",
+		dir:                          dir + ": not a socket of monitor.Listen",
+		killed:                       "killed.1.sock: the program has ended",
+	} {
+		status, _, stderr := runCommand(t, "top", name)
+		require.Equal(t, exitFailed, status)
+		require.Equal(t, "rdmaloop top: "+want+"\n", stderr)
+	}
 }
 
 // TestTopColumns checks that the help explains each column.

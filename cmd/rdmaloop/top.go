@@ -56,7 +56,7 @@ func runTop(ctx context.Context, f *flags, args []string) error {
 	}
 	last, err := monitor.Read(socket)
 	if err != nil {
-		return readError(socket, err)
+		return firstError(socket, err)
 	}
 	for i := 1; *count == 0 || i <= *count; i++ {
 		select {
@@ -65,8 +65,11 @@ func runTop(ctx context.Context, f *flags, args []string) error {
 		case <-time.After(*interval):
 		}
 		now, err := monitor.Read(socket)
-		if err != nil {
-			return readError(socket, err)
+		switch {
+		case errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, os.ErrNotExist):
+			return endedError(socket)
+		case err != nil:
+			return err
 		}
 		if f.json {
 			err = f.printJSON(now)
@@ -103,15 +106,26 @@ func onlyProgram(dir string) (string, error) {
 	case 1:
 		return alive[0], nil
 	}
-	return "", usagef("several programs run, name the socket of one: %s", strings.Join(alive, " "))
+	return "", errUsage{"several programs run, name the socket of one:\n  " + strings.Join(alive, "\n  "), true}
 }
 
-// readError says that a program has ended, if it has.
-func readError(socket string, err error) error {
-	if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("%s: the program has ended", filepath.Base(socket))
+// firstError explains why the first snapshot could not be read. A connect to a file that is no
+// socket gets ECONNREFUSED, as one to the socket of a program that was killed (connect(2)).
+func firstError(socket string, err error) error {
+	info, statErr := os.Stat(socket)
+	switch {
+	case errors.Is(statErr, os.ErrNotExist):
+		return fmt.Errorf("%s: no such socket", socket)
+	case statErr == nil && info.Mode().Type() != os.ModeSocket:
+		return fmt.Errorf("%s: not a socket of monitor.Listen", socket)
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return endedError(socket)
 	}
 	return err
+}
+
+func endedError(socket string) error {
+	return fmt.Errorf("%s: the program has ended", filepath.Base(socket))
 }
 
 func isTerminal(w io.Writer) bool {
