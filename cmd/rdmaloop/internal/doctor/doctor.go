@@ -44,7 +44,7 @@ type Host struct {
 	Root string     // directory of proc and sys, "/" except in tests
 	Addr netip.Addr // address that a program will use; zero means any
 	Port uint16     // UDP port of the wire path, 4791 by default: soft.Config.WirePort
-	CPUs []int      // processors to which loops will be pinned; empty means none
+	CPUs []int      // processors to which loops will be pinned, one for each loop; empty means none
 
 	GOMAXPROCS int // of this process, which has the limits and the environment of the program
 }
@@ -63,6 +63,7 @@ var checks = []struct {
 	{"descriptors", descriptors},
 	{"mappings", mappings},
 	{"container limits", containerLimits},
+	{"processors", processors},
 	{"GOMAXPROCS", maxProcs},
 	{"frequency governor", governor},
 	{"isolated processors", isolated},

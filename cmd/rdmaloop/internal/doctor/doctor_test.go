@@ -18,17 +18,18 @@ var healthy = map[string]string{
 	"/proc/self/limits": "Limit                     Soft Limit           Hard Limit           Units\n" +
 		"Max open files            65536                65536                files\n" +
 		"Max locked memory         unlimited            unlimited            bytes\n",
-	"/proc/self/uid_map":               "         0          0 4294967295\n",
-	"/proc/meminfo":                    "MemTotal: 1 kB\nHugePages_Total:      64\nHugePages_Free:       64\n",
-	"/proc/net/udp":                    "   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n",
-	"/proc/net/udp6":                   "  sl\n",
-	"/proc/net/fib_trie":               "Local:\n           |-- 192.0.2.0\n              /24 link UNICAST\n           |-- 192.0.2.1\n              /32 host LOCAL\n           |-- 192.0.2.255\n              /32 link BROADCAST\n",
-	"/proc/net/if_inet6":               "20010db8000000000000000000000001 01 80 10 80       lo\n",
-	"/proc/sys/net/core/rmem_max":      "4194304\n",
-	"/proc/sys/vm/max_map_count":       "65530\n",
-	"/sys/fs/cgroup/cpu.max":           "max 100000\n",
-	"/sys/fs/cgroup/memory.max":        "max\n",
-	"/sys/devices/system/cpu/isolated": "2-3\n",
+	"/proc/self/uid_map":                                    "         0          0 4294967295\n",
+	"/proc/meminfo":                                         "MemTotal: 1 kB\nHugePages_Total:      64\nHugePages_Free:       64\n",
+	"/proc/net/udp":                                         "   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n",
+	"/proc/net/udp6":                                        "  sl\n",
+	"/proc/net/fib_trie":                                    "Local:\n           |-- 192.0.2.0\n              /24 link UNICAST\n           |-- 192.0.2.1\n              /32 host LOCAL\n           |-- 192.0.2.255\n              /32 link BROADCAST\n",
+	"/proc/net/if_inet6":                                    "20010db8000000000000000000000001 01 80 10 80       lo\n",
+	"/proc/sys/net/core/rmem_max":                           "4194304\n",
+	"/proc/sys/vm/max_map_count":                            "65530\n",
+	"/sys/fs/cgroup/cpu.max":                                "max 100000\n",
+	"/sys/fs/cgroup/memory.max":                             "max\n",
+	"/sys/devices/system/cpu/isolated":                      "2-3\n",
+	"/sys/devices/system/cpu/online":                        "0-3\n",
 	"/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor": "performance\n",
 	"/sys/devices/system/cpu/cpu2/cpufreq/scaling_governor": "performance\n",
 	"/proc/irq/24/effective_affinity_list":                  "0-1\n",
@@ -105,6 +106,8 @@ func TestFaults(t *testing.T) {
 		"mappings":            {files: map[string]string{"/proc/sys/vm/max_map_count": "4096\n"}, topic: "mappings", level: Problem, found: "4096"},
 		"memory limit":        {files: map[string]string{"/sys/fs/cgroup/memory.max": "536870912\n"}, topic: "container limits", level: Note, found: "512.0 MiB of memory"},
 		"other users":         {files: map[string]string{"/proc/self/uid_map": "0 100000 65536\n"}, topic: "container limits", level: Note, found: "users of its own"},
+		"no processor":        {change: func(h *Host) { h.CPUs = []int{99, 3} }, topic: "processors", level: Problem, found: "no processor 99"},
+		"one processor twice": {change: func(h *Host) { h.CPUs = []int{2, 2} }, topic: "processors", level: Problem, found: "two busy loops on processor 2"},
 		"too few threads":     {change: func(h *Host) { h.GOMAXPROCS = 3 }, topic: "GOMAXPROCS", level: Problem, found: "3"},
 		"governor":            {files: map[string]string{"/sys/devices/system/cpu/cpu2/cpufreq/scaling_governor": "powersave\n"}, topic: "frequency governor", level: Note, found: "performance on 1 processors, powersave on 1 processors"},
 		"not isolated":        {files: map[string]string{"/sys/devices/system/cpu/isolated": "3\n"}, topic: "isolated processors", level: Note, found: "[2]"},
@@ -146,6 +149,27 @@ func TestQuota(t *testing.T) {
 		require.Equal(t, "GOMAXPROCS=1", list[1].Do)
 	}
 	require.Empty(t, findings(newHost(t, map[string]string{"/sys/fs/cgroup/cpu.max": "", cpuQuota: "-1\n", cpuPeriod: "100000\n"})))
+}
+
+// TestNoProcessor checks that nothing is said of processors that the host does not have.
+func TestNoProcessor(t *testing.T) {
+	h := newHost(t, map[string]string{"/sys/devices/system/cpu/online": "0-1\n"})
+	list := findings(h)
+	require.Len(t, list, 3)
+	require.Equal(t, "no processor 2, no processor 3", list[0].Found)
+	require.Equal(t, "give each loop its own processor of 0-1", list[0].Do)
+	for i, topic := range []string{"isolated processors", "interrupts"} {
+		require.Equal(t, Finding{Topic: topic, Level: Unknown, Found: "the host has none of the processors of the loops"}, list[i+1])
+	}
+	h = newHost(t, nil)
+	h.CPUs = []int{1, 99, 1}
+	list = findings(h)
+	require.Equal(t, "no processor 99, two busy loops on processor 1", list[0].Found)
+	require.Contains(t, list[2].Found, "processors [1] of the loops")
+	h = newHost(t, map[string]string{"/sys/devices/system/cpu/online": ""})
+	list = findings(h)
+	require.Len(t, list, 1, "only the check that needs the file")
+	require.Equal(t, "processors", list[0].Topic)
 }
 
 // TestOwner checks that the process that has the port is named.

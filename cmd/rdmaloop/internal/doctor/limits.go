@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"os"
 	"path"
@@ -112,6 +113,56 @@ func containerLimits(h *Host, f *Finding) error {
 	return nil
 }
 
+// online returns the processors that the host has (Documentation/admin-guide/cputopology.rst
+// of Linux), as text too.
+func (h *Host) online() ([]int, string, error) {
+	text, err := h.text("/sys/devices/system/cpu/online")
+	if err != nil {
+		return nil, "", err
+	}
+	list, err := ParseList(text)
+	return list, text, err
+}
+
+// processors checks that each loop has a processor of its own, and that the host has it.
+func processors(h *Host, f *Finding) error {
+	list, text, err := h.online()
+	if err != nil {
+		return err
+	}
+	f.Found = "online: " + text
+	var wrong []string
+	for i, cpu := range h.CPUs {
+		if !slices.Contains(list, cpu) {
+			wrong = append(wrong, fmt.Sprintf("no processor %d", cpu))
+		} else if slices.Contains(h.CPUs[:i], cpu) {
+			wrong = append(wrong, fmt.Sprintf("two busy loops on processor %d", cpu))
+		}
+	}
+	slices.Sort(wrong)
+	if wrong = slices.Compact(wrong); len(wrong) > 0 {
+		f.set(Problem, strings.Join(wrong[:min(8, len(wrong))], ", ")+more(len(wrong)-8),
+			"package reactor refuses a processor that the host does not have, and two loops that never sleep on one",
+			"give each loop its own processor of "+text)
+	}
+	return nil
+}
+
+// loopCPUs returns those processors of the loops that the host has: all of them if it does not
+// say which it has. An error means that there is none to check.
+func (h *Host) loopCPUs() ([]int, error) {
+	list, _, err := h.online()
+	if err != nil {
+		return h.CPUs, nil
+	}
+	known := slices.DeleteFunc(slices.Clone(h.CPUs), func(cpu int) bool { return !slices.Contains(list, cpu) })
+	slices.Sort(known)
+	if known = slices.Compact(known); len(known) == 0 && len(h.CPUs) > 0 {
+		return nil, errors.New("the host has none of the processors of the loops")
+	}
+	return known, nil
+}
+
 // maxProcs compares GOMAXPROCS with the loops and the quota.
 func maxProcs(h *Host, f *Finding) error {
 	f.Found = strconv.Itoa(h.GOMAXPROCS)
@@ -170,8 +221,12 @@ func isolated(h *Host, f *Finding) error {
 	if f.Found = "isolated: " + text; text == "" {
 		f.Found = "none"
 	}
+	cpus, err := h.loopCPUs()
+	if err != nil {
+		return err
+	}
 	var shared []int
-	for _, cpu := range h.CPUs {
+	for _, cpu := range cpus {
 		if !slices.Contains(list, cpu) {
 			shared = append(shared, cpu)
 		}
@@ -189,6 +244,10 @@ func interrupts(h *Host, f *Finding) error {
 	if f.Found = "no loop is pinned; -cpus LIST checks its processors"; len(h.CPUs) == 0 {
 		return nil
 	}
+	own, err := h.loopCPUs()
+	if err != nil {
+		return err
+	}
 	var found []string
 	for _, name := range h.glob("/proc/irq/[0-9]*/effective_affinity_list") {
 		text, err := h.text(name)
@@ -200,7 +259,7 @@ func interrupts(h *Host, f *Finding) error {
 			return fmt.Errorf("%s: %w", h.path(name), err)
 		}
 		for _, cpu := range cpus {
-			if slices.Contains(h.CPUs, cpu) && len(cpus) < 64 {
+			if slices.Contains(own, cpu) && len(cpus) < 64 {
 				found = append(found, fmt.Sprintf("%s on %d", path.Base(path.Dir(name)), cpu))
 			}
 		}
