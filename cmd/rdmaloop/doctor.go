@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"runtime"
@@ -11,22 +12,17 @@ import (
 
 func runDoctor(_ context.Context, f *flags, args []string) error {
 	h := doctor.Host{Root: "/", GOMAXPROCS: runtime.GOMAXPROCS(0)}
-	var addr, cpus string
 	port := uint(4791)
-	f.StringVar(&addr, "addr", "", "`address` that the program will use")
-	f.StringVar(&cpus, "cpus", "", "`list` of processors to which loops will be pinned, such as 0,2-3")
+	f.TextVar(&h.Addr, "addr", netip.Addr{}, "`address` that the program will use")
+	f.Func("cpus", "`list` of processors to which loops will be pinned, such as 0,2-3", func(text string) (err error) {
+		if h.CPUs, err = doctor.ParseList(text); err == nil && len(h.CPUs) == 0 {
+			err = errors.New("no processor is named, as in 0,2-3")
+		}
+		return err
+	})
 	f.UintVar(&port, "port", port, "UDP `port` of the wire path, as soft.Config.WirePort")
 	if _, err := f.parse(args, 0, 0); err != nil {
 		return err
-	}
-	var err error
-	if addr != "" {
-		if h.Addr, err = netip.ParseAddr(addr); err != nil {
-			return usagef("-addr: %v", err)
-		}
-	}
-	if h.CPUs, err = doctor.ParseList(cpus); err != nil {
-		return usagef("-cpus: %v", err)
 	}
 	if port == 0 || port > 65535 {
 		return usagef("-port %d: must be from 1 to 65535", port)

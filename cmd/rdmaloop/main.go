@@ -17,12 +17,14 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"os/signal"
 	"runtime"
 	"runtime/debug"
 	"strings"
 	"syscall"
+	"time"
 )
 
 func main() {
@@ -139,6 +141,7 @@ func (c *command) usage(f *flags, w io.Writer) {
 // parse parses flags that may come before and after the arguments, of which there are from
 // least to most, and returns the arguments.
 func (f *flags) parse(args []string, least, most int) ([]string, error) {
+	defer f.explain()()
 	var rest []string
 	for {
 		if err := f.Parse(args); err != nil {
@@ -159,6 +162,54 @@ func (f *flags) parse(args []string, least, most int) ([]string, error) {
 		return nil, usagef("unexpected argument %q", rest[most])
 	}
 	return rest, nil
+}
+
+// explain makes the errors of the flags say what is expected, until the result is called.
+// Package flag has only "parse error" for many types.
+func (f *flags) explain() (undo func()) {
+	f.VisitAll(func(one *flag.Flag) {
+		if v, ok := one.Value.(flag.Getter); ok {
+			one.Value = explained{v}
+		}
+	})
+	return func() {
+		f.VisitAll(func(one *flag.Flag) {
+			if v, ok := one.Value.(explained); ok {
+				one.Value = v.Getter
+			}
+		})
+	}
+}
+
+// explained is the value of a flag while the arguments are parsed.
+type explained struct{ flag.Getter }
+
+func (e explained) IsBoolFlag() bool {
+	_, ok := e.Get().(bool)
+	return ok
+}
+
+func (e explained) Set(text string) error {
+	err := e.Getter.Set(text)
+	switch e.Get().(type) {
+	case *netip.Addr:
+		if err != nil || text == "" { // which sets the zero Addr
+			return errors.New("must be an IP address such as 192.0.2.1")
+		}
+	case time.Duration:
+		if err != nil {
+			return errors.New("must be a time with its unit, such as 10ms or 5s")
+		}
+	case int, uint:
+		if err != nil {
+			return errors.New("must be a whole number")
+		}
+	case bool:
+		if err != nil {
+			return errors.New("must be true or false")
+		}
+	}
+	return err
 }
 
 // printJSON prints a value as JSON in one line.

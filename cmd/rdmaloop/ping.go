@@ -57,13 +57,37 @@ func runPing(ctx context.Context, f *flags, args []string) error {
 		return usagef("-size %d: must be from 8 to 1048576", o.size)
 	case o.count < 1 || o.count > maxPings:
 		return usagef("-count %d: must be from 1 to %d", o.count, maxPings)
-	case o.interval < 0 || o.timeout <= 0 || o.timeout > time.Hour:
-		return usagef("-interval and -timeout must be positive, and -timeout at most an hour")
+	case o.interval < 0:
+		return usagef("-interval %v: must not be negative", o.interval)
+	case o.timeout <= 0 || o.timeout > time.Hour:
+		return usagef("-timeout %v: must be more than 0, and at most 1h", o.timeout)
+	case !slices.Contains(provider.Names(), o.provider):
+		return usagef("-provider %q: must be one of %s", o.provider, strings.Join(provider.Names(), ", "))
 	}
 	if o.listen != "" {
+		if err := checkPort(ctx, o.listen, 0); err != nil {
+			return err
+		}
 		return pingServe(ctx, f, &o)
 	}
-	return pingHost(ctx, f, &o, args[0])
+	host := withPort(args[0])
+	if err := checkPort(ctx, host, 1); err != nil {
+		return err
+	}
+	return pingHost(ctx, f, &o, host)
+}
+
+// checkPort returns an error if a text is no host and port. The number of the port, or that
+// which /etc/services has for its name, must be from least to 65535.
+func checkPort(ctx context.Context, text string, least int) error {
+	_, port, err := net.SplitHostPort(text)
+	if err != nil {
+		return usagef("%q: must be host:port, such as 127.0.0.1:%s", text, pingPort)
+	}
+	if n, err := net.DefaultResolver.LookupPort(ctx, "tcp", port); err != nil || n < least {
+		return usagef("port %s: must be from %d to 65535", port, least)
+	}
+	return nil
 }
 
 // withPort adds the default port to a host without a port.
@@ -95,7 +119,7 @@ func (o *pingOptions) open(addr netip.Addr, h reactor.Handler) (*reactor.Engine,
 }
 
 func pingServe(ctx context.Context, f *flags, o *pingOptions) error {
-	addr, err := cm.ListenAddr(ctx, withPort(o.listen))
+	addr, err := cm.ListenAddr(ctx, o.listen)
 	if err != nil {
 		return err
 	}
@@ -143,7 +167,7 @@ func (*pingServer) OnWritable(c *reactor.Conn) {
 func (s *pingServer) OnListenError(_ *reactor.Listener, err error) { s.failed <- err }
 
 func pingHost(ctx context.Context, f *flags, o *pingOptions, host string) error {
-	addr, err := cm.DialAddr(ctx, withPort(host))
+	addr, err := cm.DialAddr(ctx, host)
 	if err != nil {
 		return err
 	}

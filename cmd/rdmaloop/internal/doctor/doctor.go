@@ -170,15 +170,9 @@ func ParseList(text string) ([]int, error) {
 			last = first
 		}
 		low, err := strconv.Atoi(first)
-		if err != nil {
-			return nil, err
-		}
-		high, err := strconv.Atoi(last)
-		if err != nil {
-			return nil, err
-		}
-		if low < 0 || high < low || high > 1<<16 {
-			return nil, fmt.Errorf("%q is no list of processors", text)
+		high, err2 := strconv.Atoi(last)
+		if err != nil || err2 != nil || low < 0 || high < low || high > 1<<16 {
+			return nil, fmt.Errorf("%q is no list of processors such as 0,2-3", text)
 		}
 		for i := low; i <= high; i++ {
 			list = append(list, i)
