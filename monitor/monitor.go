@@ -21,6 +21,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/rdmaloop/rdmaloop/reactor"
@@ -51,8 +52,8 @@ type Options struct {
 	// have a slash.
 	Name string
 	// Dir is the directory of the socket. It is made if it does not exist. It must belong to
-	// the user of the process, and nobody else may have rights to it. Empty means the result of
-	// Dir.
+	// the user of the process, and nobody else may have rights to it. No other host may use it.
+	// Empty means the result of Dir.
 	Dir string
 }
 
@@ -83,7 +84,8 @@ type Server struct {
 
 // Listen makes the socket and begins to answer clients. A client must be a process of the
 // same user or of root (SO_PEERCRED, unix(7)); others can not even connect, because of the
-// rights of the directory.
+// rights of the directory. Listen removes the sockets in the directory that programs of this
+// user left behind when they were killed.
 //
 // The caller closes the Server before the provider, as the counters of devices are read. The
 // errors are those of package os and of package net, and a *verbs.FeatureError on systems
@@ -123,6 +125,7 @@ func listen(engine *reactor.Engine, o Options) (*Server, error) {
 	if err := os.Remove(addr.Name); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}
+	removeDead(o.Dir)
 	ln, err := net.ListenUnix("unix", addr)
 	if err != nil {
 		return nil, err
@@ -144,6 +147,28 @@ func checkDir(name string) error {
 		return fmt.Errorf("%s must be a directory of this user with mode 0700, and is %v: remove it or set Options.Dir", name, info.Mode())
 	}
 	return nil
+}
+
+// minDeadAge is the age from which a socket on which nobody listens belongs to a program that
+// was killed. A younger one may be between bind and listen.
+const minDeadAge = 5 * time.Second
+
+// removeDead removes the sockets of this user's programs that were killed, from a directory
+// that checkDir has checked. One that can not be removed stays.
+func removeDead(dir string) {
+	names, _ := Sockets(dir)
+	for _, name := range names {
+		info, err := os.Lstat(name)
+		if err != nil || info.Mode().Type() != os.ModeSocket || !ownedByThisUser(info) || time.Since(info.ModTime()) < minDeadAge {
+			continue
+		}
+		c, err := net.DialTimeout("unix", name, timeout)
+		if err == nil {
+			c.Close()
+		} else if errors.Is(err, syscall.ECONNREFUSED) {
+			_ = os.Remove(name)
+		}
+	}
 }
 
 // Addr returns the name of the socket.

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -76,11 +77,8 @@ func TestClose(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 
 	// A program that was killed leaves its socket behind.
-	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
-	require.NoError(t, err)
 	name := filepath.Join(dir, "killed.1.sock")
-	require.NoError(t, syscall.Bind(fd, &syscall.SockaddrUnix{Name: name}))
-	require.NoError(t, syscall.Close(fd))
+	leave(t, name, 0)
 	_, err = monitor.Read(name)
 	require.ErrorIs(t, err, syscall.ECONNREFUSED)
 }
@@ -93,6 +91,55 @@ func TestReplacesOldSocket(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "a."+strconv.Itoa(os.Getpid())+".sock"), nil, 0o600))
 	_, err := monitor.Read(start(t, &monitor.Options{Name: "a", Dir: dir}).Addr())
 	require.NoError(t, err)
+}
+
+// leave leaves a socket behind, as a program that was killed some time ago.
+func leave(t *testing.T, name string, age time.Duration) {
+	t.Helper()
+	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	require.NoError(t, err)
+	require.NoError(t, syscall.Bind(fd, &syscall.SockaddrUnix{Name: name}))
+	require.NoError(t, syscall.Close(fd))
+	require.NoError(t, os.Chtimes(name, time.Time{}, time.Now().Add(-age)))
+}
+
+// TestRemovesDead checks which sockets of a directory Listen removes.
+func TestRemovesDead(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.Chmod(dir, 0o700))
+	in := func(name string) string { return filepath.Join(dir, name) }
+	leave(t, in("killed.1.sock"), time.Minute)
+	leave(t, in("young.1.sock"), 0) // may be between bind and listen
+	leave(t, in("killed.1.socket"), time.Minute)
+	live := start(t, &monitor.Options{Name: "live", Dir: dir})
+	want := []string{"killed.1.socket", filepath.Base(live.Addr()), "young.1.sock"}
+	require.Equal(t, want, names(t, dir))
+
+	leave(t, in("again.1.sock"), time.Minute)
+	if os.Getuid() == 0 { // Root might remove it.
+		leave(t, in("other.1.sock"), time.Minute)
+		require.NoError(t, os.Chown(in("other.1.sock"), 65534, 65534))
+		want = append(want, "other.1.sock")
+	}
+	require.NoError(t, os.Chtimes(live.Addr(), time.Time{}, time.Now().Add(-time.Hour)))
+	require.NoError(t, os.Symlink(in("killed.1.socket"), in("link.sock")))
+	require.NoError(t, os.WriteFile(in("file.sock"), nil, 0o600))
+	require.NoError(t, os.Chtimes(in("file.sock"), time.Time{}, time.Now().Add(-time.Hour)))
+	last := start(t, &monitor.Options{Name: "next", Dir: dir})
+	require.ElementsMatch(t, append(want, "link.sock", "file.sock", filepath.Base(last.Addr())), names(t, dir))
+	_, err := monitor.Read(live.Addr())
+	require.NoError(t, err)
+}
+
+// names returns the names of the files in a directory.
+func names(t *testing.T, dir string) (list []string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	for _, e := range entries {
+		list = append(list, e.Name())
+	}
+	return list
 }
 
 // TestListenRefuses checks directories to which others have rights, and wrong names.
