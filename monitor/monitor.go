@@ -114,8 +114,8 @@ func listen(engine *reactor.Engine, o Options) (*Server, error) {
 	if o.Dir == "" {
 		o.Dir = Dir()
 	}
-	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
-		return nil, err
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil { // such as in an image without /tmp
+		return nil, fmt.Errorf("no directory for the socket: %w: set Options.Dir or XDG_RUNTIME_DIR to one that this user can make", err)
 	}
 	if err := checkDir(o.Dir); err != nil {
 		return nil, err

@@ -142,6 +142,17 @@ func names(t *testing.T, dir string) (list []string) {
 	return list
 }
 
+// TestNoDirectory checks that the error of an image without /tmp says what to set.
+func TestNoDirectory(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	t.Setenv("XDG_RUNTIME_DIR", file)
+	_, err := monitor.Listen(nil, nil)
+	require.ErrorIs(t, err, syscall.ENOTDIR)
+	require.EqualError(t, err, "monitor: no directory for the socket: mkdir "+file+
+		": not a directory: set Options.Dir or XDG_RUNTIME_DIR to one that this user can make")
+}
+
 // TestListenRefuses checks directories to which others have rights, and wrong names.
 func TestListenRefuses(t *testing.T) {
 	open, link := t.TempDir(), filepath.Join(t.TempDir(), "link")
