@@ -48,8 +48,8 @@ const DefaultBacklog = 1024
 // The errors:
 //
 //   - *verbs.ParamError.
-//   - ErrAddrInUse, ErrAddrNotAvailable: with the soft device the text names the Unix socket
-//     that holds the address and port, and its user.
+//   - ErrAddrInUse, ErrAddrNotAvailable: with the soft device the text names the process or
+//     the user that has the address and port, and the Unix socket.
 //   - ErrNoRoute: no device has the address.
 //   - syscall.Errno: for example, the port needs a privilege.
 func (id *ID) Bind(addr netip.AddrPort) error {

@@ -40,8 +40,8 @@ func TestReserveAnyTellsHolder(t *testing.T) {
 	for _, at := range []string{"127.0.0.3:0", "0.0.0.0:0"} {
 		_, err := addrAt(at).reserveAny(ports)
 		require.ErrorIs(t, err, cm.ErrAddrNotAvailable)
-		require.ErrorContains(t, err, fmt.Sprintf("no free port found from %d to %d: address not available: @rdmaloop/1/tcp/127.0.0.3/", ports.Low, ports.High))
-		require.ErrorContains(t, err, fmt.Sprintf(" is held by user %d", os.Geteuid()))
+		require.ErrorContains(t, err, fmt.Sprintf("no free port found from %d to %d: address not available: a process of user %d has bound 127.0.0.3:", ports.Low, ports.High, os.Geteuid()))
+		require.ErrorContains(t, err, " (Unix socket @rdmaloop/1/tcp/127.0.0.3/")
 	}
 	ports.High++
 	for _, at := range []string{"127.0.0.3:0", "0.0.0.0:0"} {
@@ -80,7 +80,7 @@ func TestReserveAnyTellsHolderOfMarker(t *testing.T) {
 	defer unix.Close(fd)
 	_, err = addrAt("127.0.0.3:0").reserveAny(PortRange{testPorts.Low, testPorts.Low})
 	require.ErrorIs(t, err, cm.ErrAddrNotAvailable)
-	require.ErrorContains(t, err, fmt.Sprintf("%s is held by user %d", name, os.Geteuid()))
+	require.ErrorContains(t, err, fmt.Sprintf("a process of user %d has bound 0.0.0.0:%d (Unix socket %s)", os.Geteuid(), testPorts.Low, name))
 }
 
 // sample() returns no more ports than its limit, and no port twice.

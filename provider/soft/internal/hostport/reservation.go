@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -225,29 +226,33 @@ type clashError struct {
 func (e *clashError) Error() string { return e.err.Error() + ": " + e.held.Name() }
 func (e *clashError) Unwrap() error { return e.err }
 
-// ExplainClash explains why an address could not be bound: the text says which user has bound
-// it. ExplainClash returns errors with another reason unchanged.
+// ExplainClash explains why an address could not be bound: the text says which process and
+// which user has bound it, as far as they are known. ExplainClash returns errors with another
+// reason unchanged.
 func ExplainClash(err error) error {
 	var clash *clashError
 	if !errors.As(err, &clash) {
 		return err
 	}
-	name := clash.held.Name()
-	uid, known := holderUser(name)
-	if !known { // The system has no unix_diag: see sock_diag(7).
-		return fmt.Errorf("%w: %s is held by an unknown user", clash.err, name)
-	}
-	return fmt.Errorf("%w: %s is held by user %d", clash.err, name, uid)
+	at := netip.AddrPortFrom(clash.held.Addr, clash.held.Port)
+	return fmt.Errorf("%w: %s %v (Unix socket %s)", clash.err, holder(clash.held.Name()), at, clash.held.Name())
 }
 
-// holderUser returns the user of the socket with a name. On a kernel without unix_diag,
-// it finds only the users of listening sockets.
-func holderUser(name string) (uid uint32, known bool) {
+// holder says which process listens on a name, or which user has bound it.
+func holder(name string) string {
+	peer, err := unixsock.Listener(name)
+	switch {
+	case err == nil && int(peer.PID) == os.Getpid():
+		return "this process listens at"
+	case err == nil && peer.PID != 0:
+		return fmt.Sprintf("process %d of user %d listens at", peer.PID, peer.UID)
+	case err == nil: // a process of another PID namespace
+		return fmt.Sprintf("another process of user %d listens at", peer.UID)
+	}
 	for _, kind := range []byte{unix.SOCK_SEQPACKET, unix.SOCK_DGRAM} {
-		if uid, known = unixsock.User(name, kind); known {
-			return uid, true
+		if uid, known := unixsock.User(name, kind); known {
+			return fmt.Sprintf("a process of user %d has bound", uid)
 		}
 	}
-	uid, err := unixsock.ListenerUser(name)
-	return uid, err == nil
+	return "a process of an unknown user has bound" // The system has no unix_diag: see sock_diag(7).
 }

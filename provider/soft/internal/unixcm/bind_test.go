@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -193,31 +194,54 @@ func withTestPorts(s string) string {
 	return strings.NewReplacer("PORT", fmt.Sprint(testPort), "NEXT", fmt.Sprint(testPort+1)).Replace(s)
 }
 
-// requireHolder checks that an error matches reason, and names the socket and its user.
-func requireHolder(t *testing.T, err, reason error, name string, user int) {
+// requireHolder checks that an error matches reason, and names the socket, and the process
+// that listens or the user who has bound it.
+func requireHolder(t *testing.T, err, reason error, name, holder string) {
 	t.Helper()
 	require.ErrorIs(t, err, reason)
-	require.ErrorContains(t, err, fmt.Sprintf("%v: %s is held by user %d", reason, name, user))
+	require.Regexp(t, fmt.Sprintf(`%v: %s \S+:\d+ \(Unix socket %s\)$`, reason, holder, regexp.QuoteMeta(name)), err.Error())
 }
+
+// Texts for requireHolder of a process of peerproc.
+var (
+	listensThere = fmt.Sprintf(`process [1-9]\d* of user %d listens at`, peerproc.User)
+	boundThere   = fmt.Sprintf("a process of user %d has bound", peerproc.User)
+)
 
 // If another process has the address, the error of Bind names the user of this process.
 func TestBindTellsHolder(t *testing.T) {
 	peerproc.NeedsRoot(t)
 	name := withTestPorts("@rdmaloop/1/tcp/127.0.0.1/PORT")
-	for role, other := range map[string]string{"squat-accepting": "127.0.0.1", "squat-bound": "127.0.0.1", "squat-full": "0.0.0.0"} {
+	for role, want := range map[string]struct {
+		other, holder string
+	}{
+		"squat-accepting": {"127.0.0.1", listensThere},
+		"squat-bound":     {"127.0.0.1", boundThere},
+		"squat-full":      {"0.0.0.0", boundThere},
+	} {
 		t.Run(role, func(t *testing.T) {
 			line, kill := peerproc.Start(t, role, name)
 			defer kill()
 			require.Equal(t, "squatting", line())
-			want := cm.ErrAddrInUse
-			if other == "0.0.0.0" {
-				want = cm.ErrAddrNotAvailable
+			reason := cm.ErrAddrInUse
+			if want.other == "0.0.0.0" {
+				reason = cm.ErrAddrNotAvailable
 			}
 			s := newParty(t)
 			id := s.ID(cm.TCP)
-			requireHolder(t, id.Bind(netip.AddrPortFrom(netip.MustParseAddr(other), testPort)), want, name, peerproc.User)
+			requireHolder(t, id.Bind(netip.AddrPortFrom(netip.MustParseAddr(want.other), testPort)), reason, name, want.holder)
 		})
 	}
+}
+
+// A second listener of this process gets an error that says so.
+func TestBindTellsOwnListener(t *testing.T) {
+	s := newParty(t)
+	at := netip.MustParseAddrPort(withTestPorts("127.0.0.1:PORT"))
+	first := s.ID(cm.TCP)
+	require.NoError(t, first.Bind(at))
+	require.NoError(t, first.Listen(0))
+	requireHolder(t, s.ID(cm.TCP).Bind(at), cm.ErrAddrInUse, withTestPorts("@rdmaloop/1/tcp/127.0.0.1/PORT"), "this process listens at")
 }
 
 // If another process listens on a shared port, the error of Listen names the user of this
@@ -232,7 +256,7 @@ func TestListenTellsHolder(t *testing.T) {
 	line, kill := peerproc.Start(t, "squat-accepting", name)
 	defer kill()
 	require.Equal(t, "squatting", line())
-	requireHolder(t, id.Listen(0), cm.ErrAddrInUse, name, peerproc.User)
+	requireHolder(t, id.Listen(0), cm.ErrAddrInUse, name, listensThere)
 }
 
 // A wildcard is reserved with a second socket, the marker, which is a datagram socket.
@@ -245,5 +269,5 @@ func TestBindTellsHolderOfMarker(t *testing.T) {
 	require.NoError(t, unix.Bind(fd, &unix.SockaddrUnix{Name: name}))
 	id := newParty(t).ID(cm.TCP)
 	requireHolder(t, id.Bind(netip.MustParseAddrPort(withTestPorts("0.0.0.0:PORT"))),
-		cm.ErrAddrNotAvailable, name, os.Geteuid())
+		cm.ErrAddrNotAvailable, name, fmt.Sprintf("a process of user %d has bound", os.Geteuid()))
 }

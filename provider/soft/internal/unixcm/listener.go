@@ -393,8 +393,8 @@ func (c *client) checkSource(m connmgr.Message) error {
 // backlog (EAGAIN).
 func heldByOthers(addrs [hostport.MaxTargets]hostport.BindAddr, user uint32) (bool, error) {
 	for _, s := range addrs {
-		uid, err := unixsock.ListenerUser(s.Name())
-		held := err == nil && uid != user
+		peer, err := unixsock.Listener(s.Name())
+		held := err == nil && peer.UID != user
 		switch {
 		// A bound socket that does not listen may have this name.
 		case errors.Is(err, unix.ECONNREFUSED):

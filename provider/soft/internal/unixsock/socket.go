@@ -155,17 +155,16 @@ func PeerCredentials(fd int) (cm.Credentials, error) {
 	return cm.Credentials{PID: c.Pid, UID: c.Uid, GID: c.Gid}, nil
 }
 
-// ListenerUser returns the user of the process that listens on a name. It connects to
-// the listener to find out.
-func ListenerUser(name string) (uint32, error) {
+// Listener returns the process that listens on a name, and its user. It connects to the
+// listener to find out.
+func Listener(name string) (cm.Credentials, error) {
 	fd, err := New()
 	if err != nil {
-		return 0, err
+		return cm.Credentials{}, err
 	}
 	defer unix.Close(fd)
 	if err := Connect(fd, name); err != nil {
-		return 0, err
+		return cm.Credentials{}, err
 	}
-	peer, err := PeerCredentials(fd)
-	return peer.UID, err
+	return PeerCredentials(fd)
 }

@@ -47,7 +47,7 @@ func FuzzDiagAnswer(f *testing.F) {
 
 func TestUserOfName(t *testing.T) {
 	name := fmt.Sprintf("@rdmaloop/test/user/%d", os.Getpid())
-	_, err := ListenerUser(name)
+	_, err := Listener(name)
 	require.ErrorIs(t, err, unix.ECONNREFUSED)
 
 	fd, err := Bind(name)
@@ -60,7 +60,8 @@ func TestUserOfName(t *testing.T) {
 	require.False(t, known)
 
 	require.NoError(t, unix.Listen(fd, 1))
-	uid, err = ListenerUser(name)
+	peer, err := Listener(name)
 	require.NoError(t, err)
-	require.EqualValues(t, os.Geteuid(), uid)
+	require.EqualValues(t, os.Geteuid(), peer.UID)
+	require.EqualValues(t, os.Getpid(), peer.PID)
 }
