@@ -35,6 +35,7 @@ type block struct {
 
 var (
 	blockMarks = [][]string{{"run"}, {"run", "long"}, {"run", "fails"}, {"run", "background"}, {"run", "long", "background"}, {"root"}, {"root", "long"}, {"shown"}}
+	otherFence = regexp.MustCompile("^ *~~~|^ +```")
 	languages  = []string{"c", "dockerfile", "ini", "text", "yaml"}
 )
 
@@ -51,10 +52,10 @@ func blocks(document string) (found []block, problems []string) {
 			found, b = append(found, *b), nil
 		case b != nil:
 			b.text += line + "\n"
-		case blank && strings.HasPrefix(line, "    "):
+		case blank && strings.HasPrefix(line, "    "), strings.HasPrefix(line, "\t"), otherFence.MatchString(line):
 			problems = append(problems, fmt.Sprintf("line %d: a block without fences, which say what it is", i+1))
 		}
-		blank = line == ""
+		blank = line == "" || strings.HasPrefix(line, "#")
 	}
 	if b != nil {
 		problems = append(problems, fmt.Sprintf("line %d: a block without end", b.line))
@@ -92,14 +93,16 @@ func (b *block) problem() string {
 
 func (b *block) isProgram() bool { return strings.HasPrefix(b.text, "package main\n") }
 
-// notIn returns why the file does not have the lines of the block, whose indentation may differ.
+// notIn returns why the file does not have the code of the block, whose indentation may differ.
 func (b *block) notIn(file string) string {
 	code, err := os.ReadFile(filepath.FromSlash(file))
 	if err != nil {
 		return err.Error()
 	}
 	indent := regexp.MustCompile(`(?m)^[\t ]+`)
-	if !strings.Contains(indent.ReplaceAllString(string(code), ""), strings.TrimSpace(indent.ReplaceAllString(b.text, ""))) {
+	text := strings.TrimSpace(indent.ReplaceAllString(b.text, ""))
+	words := regexp.MustCompile(`(?:^|\W)` + regexp.QuoteMeta(text) + `(?:\W|$)`)
+	if text == "" || !words.MatchString(indent.ReplaceAllString(string(code), "")) {
 		return file + " does not have these lines"
 	}
 	return ""
@@ -135,7 +138,7 @@ func TestBlocks(t *testing.T) {
 // TestBlockProblems checks that blocks that are not marked are found.
 func TestBlockProblems(t *testing.T) {
 	for _, text := range []string{
-		"    make\n", "```\nmake\n```", "```sh\nmake\n```", "```sh ran\nmake\n```", "```sh shown long\nmake\n```", "```make\nmake\n```",
+		"    make\n", "# Make\n    make\n", "\tmake\n", "~~~\n", "- make\n  ```\n", "```go blocks_test.go\n```", "```go blocks_test.go\nlock struct {\n```", "```\nmake\n```", "```sh\nmake\n```", "```sh ran\nmake\n```", "```sh shown long\nmake\n```", "```make\nmake\n```",
 		"```go\nmake()\n```", "```go doc.go\nmake([]int, 1)\n```", "```go none.go\nx := 1\n```", "```sh run\nmake\n",
 		"```text output\nmake\n```", "```sh shown\nmake\n```\n```text output\nmake\n```",
 	} {
