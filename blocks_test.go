@@ -24,9 +24,9 @@ import (
 //	text output    all that the commands before it print
 //	LANGUAGE       anything else: drawings, other languages
 //
-// After run and root, "long" marks commands that only make test-full runs, "fails" those whose
-// exit status is not 0, and "background" a program that runs until the next such block, or the end of the page. The next
-// commands begin when it has printed something. The commands of a page run one after another in one shell.
+// After run and root, "long" marks commands that only make test-full runs, and "background" a
+// program that runs until the next such block, or the end of the page. The next commands begin
+// when it has printed something. The commands of a page run one after another in one shell.
 type block struct {
 	kind []string
 	line int
@@ -34,7 +34,7 @@ type block struct {
 }
 
 var (
-	blockMarks = [][]string{{"run"}, {"run", "long"}, {"run", "fails"}, {"run", "background"}, {"run", "long", "background"}, {"root"}, {"root", "long"}, {"shown"}}
+	blockMarks = [][]string{{"run"}, {"run", "long"}, {"run", "background"}, {"run", "long", "background"}, {"root"}, {"root", "long"}, {"shown"}}
 	otherFence = regexp.MustCompile("^ *~~~|^ +```")
 	languages  = []string{"c", "dockerfile", "ini", "text", "yaml"}
 )
@@ -91,7 +91,9 @@ func (b *block) problem() string {
 	return ""
 }
 
-func (b *block) isProgram() bool { return strings.HasPrefix(b.text, "package main\n") }
+func (b *block) isProgram() bool {
+	return slices.Equal(b.kind, []string{"go"}) && strings.HasPrefix(b.text, "package main\n")
+}
 
 // notIn returns why the file does not have the code of the block, whose indentation may differ.
 func (b *block) notIn(file string) string {

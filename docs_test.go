@@ -132,6 +132,11 @@ func TestDocumentSizes(t *testing.T) {
 		require.Positive(t, lines, pattern)
 		require.LessOrEqual(t, lines, most, pattern)
 	}
+	for name, text := range documents(t) {
+		if path.Dir(name) == "docs" && name != "docs/performance.md" {
+			require.LessOrEqual(t, strings.Count(text, "\n"), 210, name)
+		}
+	}
 }
 
 // TestPostingRule checks that only one paragraph of the comment of package reactor says how

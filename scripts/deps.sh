@@ -1,7 +1,7 @@
 #!/bin/sh
 # Checks that everything is here that the tests need in addition to Go: a C compiler and the
-# headers of rdma-core for packages with cgo, two programs with which some tests compare this
-# module, and qemu for the virtual machine. Missing Debian packages are installed if the user
+# headers of rdma-core for packages with cgo, programs with which some tests compare this module
+# and that the commands of documents use, and qemu for the virtual machine. Missing Debian packages are installed if the user
 # is root. If something is missing at the end, this script fails: the tests that need it
 # would be skipped.
 set -eu
@@ -28,6 +28,7 @@ missing() {
 	compiles stdlib.h || echo gcc libc6-dev
 	compiles infiniband/verbs.h || echo libibverbs-dev
 	compiles rdma/rdma_cma.h || echo librdmacm-dev
+	command -v ip >/dev/null || echo iproute2
 	command -v curl >/dev/null || echo curl
 	command -v git >/dev/null || echo git
 	command -v tshark >/dev/null || echo tshark

@@ -22,9 +22,9 @@ const clearScreen = "\x1b[H\x1b[2J"
 // topColumns explains the output of rates.
 const topColumns = `Columns, one line for each loop:
   conns    connections now: open, opening or closing
-  busy%    share of the time awake with work
-  spin%    share of the time awake without work
-  sleep%   share of the time asleep
+  busy%    share of all time: awake with work
+  spin%    share of all time: awake without work
+  sleep%   share of all time: asleep
   turns/s  turns of the loop
   msgs/s   messages passed to OnMessage
   MB/s in  their bytes; 1 MB is 10^6 bytes

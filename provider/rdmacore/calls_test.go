@@ -29,7 +29,7 @@ type callRow struct {
 // missing reports whether the library has no counterpart of the calls.
 func (r *callRow) missing() bool { return strings.HasPrefix(r.here, "not here: ") }
 
-// isSource reports whether the comment of a Go name names the manual page of a call.
+// isSource reports whether the comment of a Go name names the manual page of a call of its row.
 func (r *callRow) isSource(comments map[string]string) bool {
 	return slices.ContainsFunc(r.names, func(name string) bool {
 		return slices.ContainsFunc(r.calls, func(call string) bool { return strings.Contains(comments[name], call+"(3)") })
