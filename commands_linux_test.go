@@ -76,12 +76,13 @@ func commit(t *testing.T) string {
 	return dir
 }
 
-// prologue defines how the program in the background ends, with what it has started. The exit
-// status of go run after a signal says nothing; runPage looks at what it has printed.
+// prologue defines how the program in the background ends: by SIGINT, which the shell and go run
+// ignore until the program has ended. The exit status of go run after a signal says nothing; runPage
+// looks at what it has printed.
 const prologue = `set -eu -o pipefail
 job=
 stop() {
-	[ -z "$job" ] || { kill -TERM -- -$job && wait $job || true; }
+	[ -z "$job" ] || { kill -INT -- -$job && wait $job || true; }
 	job=
 }
 trap 'stop; tail -n +1 $LOGS/* 2>/dev/null || true' EXIT
