@@ -3,8 +3,8 @@
 
 GO       ?= go
 TIMEOUT  ?= 20m
-FUZZTIME ?= 10s
-DURATION ?= 10m
+FUZZTIME ?= 5s
+DURATION ?= 5m
 SEED     ?= 0
 SYSTEMS  := darwin freebsd windows
 # The directories of the modules in go.work. Only commands in the root use go.work: each

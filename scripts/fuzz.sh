@@ -1,11 +1,11 @@
 #!/bin/sh
 # Runs every fuzz target of the MODULES, in turn. Each target
-# runs for the given time (a duration of go test, 10s by default). go test runs the seeds
+# runs for the given time (a duration of go test, 5s by default). go test runs the seeds
 # of the targets.
 set -eu
 
 GO=${GO:-go}
-fuzztime=${1:-10s}
+fuzztime=${1:-5s}
 
 out=$(mktemp)
 trap 'rm -f "$out"' EXIT
