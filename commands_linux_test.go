@@ -29,16 +29,11 @@ func TestCommands(t *testing.T) {
 		t.Skip("make pages runs it")
 	}
 	repository := commit(t)
-	proxy := t.TempDir()
-	for _, dir := range published {
-		publish(t, proxy, dir)
-	}
-	settings, err := exec.Command("go", "env", "GOMODCACHE", "GOPROXY").Output()
+	upstream, err := exec.Command("go", "env", "GOPROXY").Output()
 	require.NoError(t, err)
-	cache, upstream, _ := strings.Cut(strings.TrimSpace(string(settings)), "\n")
 	bin := t.TempDir()
 	env := append(os.Environ(), "GOWORK=", "GOFLAGS=-trimpath -modcacherw", "GOTOOLCHAIN=local", "GONOSUMDB=*", "GOSUMDB=off",
-		"GOPROXY=file://"+proxy+",file://"+cache+"/cache/download,"+upstream, "GOMODCACHE="+t.TempDir(), "GOBIN="+bin, "PATH="+bin+":"+os.Getenv("PATH"),
+		"GOPROXY="+releaseProxy(t)+","+strings.TrimSpace(string(upstream)), "GOMODCACHE="+t.TempDir(), "GOBIN="+bin, "PATH="+bin+":"+os.Getenv("PATH"),
 		"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=url."+repository+".insteadOf", "GIT_CONFIG_VALUE_0=https://"+module)
 	texts := documents(t)
 	for _, name := range slices.Sorted(maps.Keys(texts)) {

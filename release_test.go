@@ -54,12 +54,7 @@ func TestRelease(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles the library once more")
 	}
-	proxy := t.TempDir()
-	for _, dir := range published {
-		publish(t, proxy, dir)
-	}
-	cache := strings.TrimSpace(goCommand(t, ".", "off", "env", "GOMODCACHE"))
-	user := newUser(t, "file://"+filepath.ToSlash(proxy)+",file://"+filepath.ToSlash(cache)+"/cache/download")
+	user := newUser(t, releaseProxy(t))
 	user.write("main.go", `package main
 
 import (
@@ -79,6 +74,18 @@ func main() {
 	require.Contains(t, user.run("go", "run", "."), "[auto soft rdmacore] ")
 	user.run("go", "install", module+"/cmd/rdmaloop@"+releasedVersion)
 	require.Contains(t, user.run(filepath.Join(user.dir, "bin", "rdmaloop"), "version"), "rdmaloop "+releasedVersion+",")
+}
+
+// releaseProxy returns a GOPROXY that has the published modules as a release of the working tree
+// would, and the modules that this machine has.
+func releaseProxy(t *testing.T) string {
+	t.Helper()
+	proxy := t.TempDir()
+	for _, dir := range published {
+		publish(t, proxy, dir)
+	}
+	cache := strings.TrimSpace(goCommand(t, ".", "off", "env", "GOMODCACHE"))
+	return "file://" + filepath.ToSlash(proxy) + ",file://" + filepath.ToSlash(cache) + "/cache/download"
 }
 
 // publish writes a module to a proxy. See the reference of Go modules, "GOPROXY protocol".
