@@ -3,6 +3,7 @@ package metrics
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -233,7 +234,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 			i++
 		}
 		send(l.info, 1)
-		ch <- &histogram{l.batches, stats.Batches, stats.Completions}
+		ch <- &histogram{l.batches, batchBounds[:], stats.Batches[:], float64(stats.Completions)}
 		l.collectLatencies(ch)
 	}
 	for _, p := range c.ports {
@@ -271,30 +272,40 @@ func (s *sample) Write(to *dto.Metric) error {
 	return nil
 }
 
-// A histogram is reactor.Stats.Batches of one loop in one scrape.
+// A histogram is the value of a histogram in one scrape. It implements prometheus.Metric.
 type histogram struct {
 	*series
-	batches     [len(reactor.Stats{}.Batches)]uint64
-	completions uint64
+	bounds []float64 // upper bounds; the last bucket has none
+	counts []uint64  // of each bucket, one more than bounds
+	sum    float64
 }
 
 // Desc implements prometheus.Metric.
 func (h *histogram) Desc() *prometheus.Desc { return h.desc }
 
-// Write implements prometheus.Metric. Element i of Batches counts up to 2^(i+1)-1 completions,
-// and the last one has no upper end.
+// Write implements prometheus.Metric.
 func (h *histogram) Write(to *dto.Metric) error {
-	var buckets [len(h.batches) - 1]dto.Bucket
-	out, sum, count := &dto.Histogram{}, float64(h.completions), uint64(0)
-	for i, n := range h.batches {
-		count += n
+	buckets, upTo := make([]dto.Bucket, len(h.bounds)), slices.Clone(h.counts)
+	out := &dto.Histogram{SampleSum: &h.sum}
+	for i := range upTo {
+		if i > 0 {
+			upTo[i] += upTo[i-1]
+		}
+		out.SampleCount = &upTo[i] // of the last one
 		if i < len(buckets) {
-			bound, upTo := float64(uint64(2)<<i-1), count
-			buckets[i].UpperBound, buckets[i].CumulativeCount = &bound, &upTo
+			buckets[i].UpperBound, buckets[i].CumulativeCount = &h.bounds[i], &upTo[i]
 			out.Bucket = append(out.Bucket, &buckets[i])
 		}
 	}
-	out.SampleSum, out.SampleCount = &sum, &count
 	to.Label, to.Histogram = h.labels[:len(h.labels):len(h.labels)], out
 	return nil
 }
+
+// batchBounds are the upper bounds of reactor.Stats.Batches, whose element i counts up to
+// 2^(i+1)-1 completions.
+var batchBounds = func() (bounds [len(reactor.Stats{}.Batches) - 1]float64) {
+	for i := range bounds {
+		bounds[i] = float64(uint64(2)<<i - 1)
+	}
+	return bounds
+}()

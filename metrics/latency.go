@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
 
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
@@ -60,40 +59,11 @@ func (l *loop) collectLatencies(ch chan<- prometheus.Metric) {
 	}
 }
 
-// durations is a reactor.Histogram in one scrape. It implements prometheus.Metric.
-type durations struct {
-	*series
-	counts [numBounds]uint64 // durations below each bound, and not below the one before
-	count  uint64
-	sum    time.Duration
-}
-
-func newDurations(s *series, h *reactor.Histogram) *durations {
-	d := &durations{series: s, sum: h.Sum()}
+// newDurations puts the buckets of a reactor.Histogram into those of the metric.
+func newDurations(s *series, h *reactor.Histogram) *histogram {
+	counts := make([]uint64, numBounds+1)
 	for end, n := range h.Buckets() {
-		d.count += n
-		if i := max(0, bits.Len64(uint64(end-1))-shortestBound); i < numBounds {
-			d.counts[i] += n
-		}
+		counts[min(max(0, bits.Len64(uint64(end-1))-shortestBound), numBounds)] += n
 	}
-	return d
-}
-
-// Desc implements prometheus.Metric.
-func (d *durations) Desc() *prometheus.Desc { return d.desc }
-
-// Write implements prometheus.Metric.
-func (d *durations) Write(to *dto.Metric) error {
-	buckets, upTo := make([]dto.Bucket, numBounds), d.counts
-	sum := d.sum.Seconds()
-	out := &dto.Histogram{SampleSum: &sum, SampleCount: &d.count}
-	for i := range buckets {
-		if i > 0 {
-			upTo[i] += upTo[i-1]
-		}
-		buckets[i].UpperBound, buckets[i].CumulativeCount = &latencyBounds[i], &upTo[i]
-		out.Bucket = append(out.Bucket, &buckets[i])
-	}
-	to.Label, to.Histogram = d.labels[:len(d.labels):len(d.labels)], out
-	return nil
+	return &histogram{s, latencyBounds[:], counts, h.Sum().Seconds()}
 }
