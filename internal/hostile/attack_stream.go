@@ -62,13 +62,13 @@ type streamPeer struct {
 	attack func(p *streamPeer)
 	flood  int           // number of messages that flood still has to send
 	opened chan struct{} // closed when the stream is open
-	ended  chan struct{} // closed when the stream has ended, or was not opened
+	ended  chan error    // closed when the stream has ended; gets the error of a dial before
 }
 
 // dialStream opens a stream. The function change may change the Hello of this side, and
 // attack is called when the stream is open at the server. Both may be nil.
 func (n *node) dialStream(s *Spec, change func(*streamHello), attack func(*streamPeer)) (*streamPeer, error) {
-	p := &streamPeer{change: change, attack: attack, opened: make(chan struct{}), ended: make(chan struct{})}
+	p := &streamPeer{change: change, attack: attack, opened: make(chan struct{}), ended: make(chan error, 1)}
 	o := &reactor.DialOptions{Handler: p, LocalAddr: s.localAddr(), ImmediatesOnly: true, PrivateDataFor: p.hello}
 	return p, n.engine.Dial(s.Addr, o)
 }
@@ -123,7 +123,8 @@ func (p *streamPeer) OnClose(c *reactor.Conn, _ error) {
 }
 
 // OnDialError ends the attack.
-func (p *streamPeer) OnDialError(*reactor.Loop, netip.AddrPort, *reactor.DialOptions, error) {
+func (p *streamPeer) OnDialError(_ *reactor.Loop, _ netip.AddrPort, _ *reactor.DialOptions, err error) {
+	p.ended <- err
 	close(p.ended)
 }
 
@@ -210,7 +211,7 @@ func streamViolations() []streamViolation {
 // counts the streams that the server has ended.
 func violateStreams(a *attacker) error {
 	list := streamViolations()
-	return a.violateInTurn(len(list), func(n *node, i int) (string, <-chan struct{}, error) {
+	return a.violateInTurn(len(list), func(n *node, i int) (string, <-chan error, error) {
 		v := &list[i]
 		p, err := n.dialStream(&a.spec, v.change, v.attack)
 		if err != nil {

@@ -113,9 +113,10 @@ const endLimit = time.Minute
 
 // violateInTurn commits one of several violations in each round, on a connection of its
 // own. The function dial opens the connection for violation i, and returns the name of
-// the violation and a channel that is closed when the connection has ended. Attack.Sent
-// counts the connections, and Attack.Refused those that the server has ended.
-func (a *attacker) violateInTurn(violations int, dial func(n *node, i int) (name string, ended <-chan struct{}, err error)) error {
+// the violation and a channel that gets the error of a dial, and is closed when the
+// connection has ended. Attack.Sent counts the connections, and Attack.Refused those that
+// have ended.
+func (a *attacker) violateInTurn(violations int, dial func(n *node, i int) (name string, ended <-chan error, err error)) error {
 	n := &node{}
 	if err := n.open(&Spec{Path: a.spec.Path}, reactor.BaseHandler{}); err != nil {
 		return err
@@ -129,7 +130,10 @@ func (a *attacker) violateInTurn(violations int, dial func(n *node, i int) (name
 		}
 		a.count(func(c *Attack) { c.Sent++ })
 		select {
-		case <-ended:
+		case err := <-ended:
+			if err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
 			a.count(func(c *Attack) { c.Refused++ })
 		case <-a.ctx.Done():
 		case <-time.After(endLimit):

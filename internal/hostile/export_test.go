@@ -2,6 +2,9 @@
 
 package hostile
 
+// KindLongRead exports kindLongRead.
+const KindLongRead = kindLongRead
+
 // LongViolationKinds returns how many violations of RoleLongViolator there are, by the
 // kind of the error with which a connection must end at the server.
 func LongViolationKinds() map[string]uint64 {
