@@ -80,9 +80,9 @@ func (e exported) check(query string) (unknown []string) {
 }
 
 // TestDashboard checks that the queries of the dashboard name exported metrics and labels,
-// and that each panel has a query.
+// that each panel has a query, and that each histogram has a panel.
 func TestDashboard(t *testing.T) {
-	_, families := gather(t, newCollector(t, start(t, softDevices(t), 1)))
+	_, families := gather(t, newCollector(t, startMeasuring(t, softDevices(t), 1, 1)))
 	known := exportedBy(families)
 	for query, want := range map[string][]string{
 		`sum by (loop) (rate(rdmaloop_loop_messages_total{instance=~"x"}[5m]))`:                   nil,
@@ -107,9 +107,10 @@ func TestDashboard(t *testing.T) {
 		}
 	}
 	require.NoError(t, json.Unmarshal(text, &dashboard))
-	queries := 0
+	queries, all := 0, ""
 	check := func(query string) {
 		queries++
+		all += query
 		require.Empty(t, known.check(query), query)
 	}
 	for _, p := range dashboard.Panels {
@@ -124,4 +125,9 @@ func TestDashboard(t *testing.T) {
 		}
 	}
 	require.Greater(t, queries, 40)
+	for name := range known {
+		if strings.HasSuffix(name, "_bucket") {
+			require.Contains(t, all, name)
+		}
+	}
 }
