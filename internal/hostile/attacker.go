@@ -114,8 +114,8 @@ const endLimit = time.Minute
 // violateInTurn commits one of several violations in each round, on a connection of its
 // own. The function dial opens the connection for violation i, and returns the name of
 // the violation and a channel that gets the error of a dial, and is closed when the
-// connection has ended. Attack.Sent counts the connections, and Attack.Refused those that
-// have ended.
+// connection has ended. Attack.Sent counts the dials, and Attack.Refused the connections
+// that have ended.
 func (a *attacker) violateInTurn(violations int, dial func(n *node, i int) (name string, ended <-chan error, err error)) error {
 	n := &node{}
 	if err := n.open(&Spec{Path: a.spec.Path}, reactor.BaseHandler{}); err != nil {
@@ -131,10 +131,13 @@ func (a *attacker) violateInTurn(violations int, dial func(n *node, i int) (name
 		a.count(func(c *Attack) { c.Sent++ })
 		select {
 		case err := <-ended:
-			if err != nil {
-				return fmt.Errorf("%s: %w", name, err)
-			}
-			a.count(func(c *Attack) { c.Refused++ })
+			a.count(func(c *Attack) {
+				if err == nil {
+					c.Refused++
+				} else {
+					c.DialError = fmt.Sprintf("%s: %v", name, err)
+				}
+			})
 		case <-a.ctx.Done():
 		case <-time.After(endLimit):
 			return fmt.Errorf("%s: the server does not end the connection", name)

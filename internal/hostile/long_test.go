@@ -23,6 +23,7 @@ func TestLongViolations(t *testing.T) {
 			rounds += n
 		}
 		did := f.attack(hostile.RoleLongViolator, sameUser, with(hostile.Spec{Seed: 1, Rounds: int(rounds)}))
+		require.Empty(t, did.DialError)
 		require.Equal(t, rounds, did.Refused)
 		f.eventually(func() bool { return f.report(f.server).Server.Conns <= f.state.Conns }, "the server has not ended the connections")
 		got := f.report(f.server).Server.Closed

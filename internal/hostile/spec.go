@@ -191,4 +191,8 @@ type Attack struct {
 	Admitted uint64
 	// connections refused or closed by the server
 	Refused uint64
+	// DialError is the error of the last dial that failed. A server with no room for more
+	// connections refuses dials. Only the attacks that violate a protocol set it, and do not
+	// count such a connection as Refused.
+	DialError string
 }

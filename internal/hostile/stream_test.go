@@ -59,6 +59,7 @@ func TestStreamViolations(t *testing.T) {
 			rounds += n
 		}
 		did := f.attack(hostile.RoleStreamViolator, sameUser, with(hostile.Spec{Seed: 1, Rounds: int(rounds)}))
+		require.Empty(t, did.DialError)
 		require.Equal(t, rounds, did.Refused)
 		f.eventually(func() bool { return f.report(f.server).Server.Conns <= f.state.Conns }, "the server has not ended the streams")
 		require.Equal(t, want, f.report(f.server).Server.Closed)
