@@ -147,7 +147,7 @@ func TestWriting(t *testing.T) {
 			closed <- err
 			return gnet.None
 		},
-	}, gnetrdma.Config{}, nil)
+	}, gnetrdma.Config{Reactor: reactor.Config{Limits: reactor.Limits{DrainTimeout: time.Minute}}}, nil)
 	c := s.dial()
 	for range 3 {
 		require.NoError(t, <-calls)

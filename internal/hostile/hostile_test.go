@@ -75,6 +75,9 @@ func going(s hostile.Spec) hostile.Spec {
 	return s
 }
 
+// never is a time limit that no test reaches.
+const never = 10 * time.Minute
+
 // clientPause is the pause of the client of a fixture with -short. Arbitrary.
 const clientPause = 40 * time.Millisecond
 

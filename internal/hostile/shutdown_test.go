@@ -16,7 +16,6 @@ import (
 // hosts whose requests are half-open, and a host that opens connections and then answers
 // nothing. All time limits of the server are longer than the time that it has to end.
 func TestShutdownBesideStrangers(t *testing.T) {
-	const never = 10 * time.Minute
 	s := withWirePath(hostile.Spec{
 		Addr: netip.AddrPortFrom(newAddr(), 0), Greet: true,
 		ConnectTimeout: never, DecisionTimeout: never, DrainTimeout: never, Keepalive: never,
