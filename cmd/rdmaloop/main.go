@@ -109,7 +109,6 @@ func usage(w io.Writer) {
 // start runs the command and returns the exit status.
 func (c *command) start(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	f := &flags{FlagSet: flag.NewFlagSet("rdmaloop "+c.name, flag.ContinueOnError), stdout: stdout, stderr: stderr}
-	f.SetOutput(io.Discard) // start prints the error.
 	f.BoolVar(&f.json, "json", false, "print JSON")
 	err := c.run(ctx, f, args)
 	var wrong errUsage
@@ -141,19 +140,18 @@ func (c *command) usage(f *flags, w io.Writer) {
 // parse parses flags that may come before and after the arguments, of which there are from
 // least to most, and returns the arguments.
 func (f *flags) parse(args []string, least, most int) ([]string, error) {
-	defer f.explain()()
 	var rest []string
-	for {
-		if err := f.Parse(args); err != nil {
+	for p := f.explained(); ; {
+		if err := p.Parse(args); err != nil {
 			if errors.Is(err, flag.ErrHelp) {
 				return nil, err
 			}
 			return nil, errUsage{text: err.Error()}
 		}
-		if f.NArg() == 0 {
+		if p.NArg() == 0 {
 			break
 		}
-		rest, args = append(rest, f.Arg(0)), f.Args()[1:]
+		rest, args = append(rest, p.Arg(0)), p.Args()[1:]
 	}
 	switch {
 	case len(rest) < least:
@@ -164,24 +162,22 @@ func (f *flags) parse(args []string, least, most int) ([]string, error) {
 	return rest, nil
 }
 
-// explain makes the errors of the flags say what is expected, until the result is called.
-// Package flag has only "parse error" for many types.
-func (f *flags) explain() (undo func()) {
+// explained returns a set of the same flags whose errors say what is expected, where package
+// flag has only "parse error". PrintDefaults needs f, because it looks at the types of values.
+func (f *flags) explained() *flag.FlagSet {
+	p := flag.NewFlagSet(f.Name(), flag.ContinueOnError)
+	p.SetOutput(io.Discard)
 	f.VisitAll(func(one *flag.Flag) {
-		if v, ok := one.Value.(flag.Getter); ok {
-			one.Value = explained{v}
+		v := one.Value
+		if getter, ok := v.(flag.Getter); ok {
+			v = explained{getter}
 		}
+		p.Var(v, one.Name, one.Usage)
 	})
-	return func() {
-		f.VisitAll(func(one *flag.Flag) {
-			if v, ok := one.Value.(explained); ok {
-				one.Value = v.Getter
-			}
-		})
-	}
+	return p
 }
 
-// explained is the value of a flag while the arguments are parsed.
+// explained is the value of a flag of a set of flags.explained.
 type explained struct{ flag.Getter }
 
 func (e explained) IsBoolFlag() bool {
@@ -191,23 +187,19 @@ func (e explained) IsBoolFlag() bool {
 
 func (e explained) Set(text string) error {
 	err := e.Getter.Set(text)
+	addr, isAddr := e.Get().(*netip.Addr)
+	if err == nil && (!isAddr || addr.IsValid()) { // UnmarshalText takes "" for the zero Addr.
+		return nil
+	}
 	switch e.Get().(type) {
 	case *netip.Addr:
-		if err != nil || text == "" { // which sets the zero Addr
-			return errors.New("must be an IP address such as 192.0.2.1")
-		}
+		return errors.New("must be an IP address such as 192.0.2.1")
 	case time.Duration:
-		if err != nil {
-			return errors.New("must be a time with its unit, such as 10ms or 5s")
-		}
+		return errors.New("must be a time with its unit, such as 10ms or 5s")
 	case int, uint:
-		if err != nil {
-			return errors.New("must be a whole number")
-		}
+		return errors.New("must be a whole number")
 	case bool:
-		if err != nil {
-			return errors.New("must be true or false")
-		}
+		return errors.New("must be true or false")
 	}
 	return err
 }
